@@ -62,13 +62,9 @@ def make_two_spirals(
     ((1000, 2), np.float64(0.5))
     """
     if n_samples < 2:
-        raise ValueError(
-            f"n_samples={n_samples} leaves a class without a point; ask for 2 or more."
-        )
+        raise ValueError(f"n_samples={n_samples} leaves a class empty; ask for 2 or more.")
     if not 0 <= noise < np.inf:
-        raise ValueError(
-            f"noise={noise} is no variance; give a finite number that is not negative."
-        )
+        raise ValueError(f"noise={noise} is no variance; give a finite number >= 0.")
     rng = check_random_state(random_state)
 
     sizes = [(n_samples + 1) // 2, n_samples // 2]
