@@ -1,4 +1,4 @@
-"""Every example that a person can copy runs: docstrings of the installed package, and the README."""
+"""Every example that a person can copy runs: docstrings of the installed package, the README."""
 
 import doctest
 import importlib
