@@ -119,10 +119,10 @@ def check_invariants(X, tree, distance):
     """Nesting, covering and separation of a compressed cover tree.
 
     C_i holds the points of level i and more. A child lies one or more levels below its parent and
-    is within base**(level + 1) of it; in C_i the children of one node and the node itself are more
-    than base**i apart.
+    is within unit * base**(level + 1) of it; in C_i the children of one node and the node itself
+    are more than unit * base**i apart.
     """
-    levels, parents, base = tree.levels(), np.asarray(tree.parents), tree.base
+    levels, parents, base, unit = tree.levels(), tree.parents(), tree.base, tree.unit
     assert base > 1
     roots = np.flatnonzero(parents < 0)
     assert len(roots) == 1
@@ -134,14 +134,14 @@ def check_invariants(X, tree, distance):
         parent = parents[point]
         assert not twins[parent]
         assert levels[point] < levels[parent]  # nesting
-        assert distance(point, parent) <= base ** (levels[point] + 1.0) * slack  # covering
+        assert distance(point, parent) <= unit * base ** (levels[point] + 1.0) * slack  # covering
     for node in np.flatnonzero(~twins):
         children = np.flatnonzero((parents == node) & ~twins)
         family = [node, *children]
         for i, one in enumerate(family):
             for other in family[:i]:
                 level = min(levels[one], levels[other])
-                assert distance(one, other) > base ** float(level) / slack  # separation
+                assert distance(one, other) > unit * base ** float(level) / slack  # separation
     # the twin of a point is reached from the tree: no point is lost, no place is in it twice
     places = {X[point].tobytes() for point in np.flatnonzero(~twins)}
     assert len(places) == (~twins).sum()
@@ -161,9 +161,9 @@ class TestTree:
     def test_invariants_in_feature_space(self, X):
         tree = CoverTree(X, metric="poly", gamma=0.5, degree=2, coef0=1.0)
         squared = true_squared(X, X, POLY)
-        levels, parents = tree.levels(), np.asarray(tree.parents)
+        levels, parents = tree.levels(), tree.parents()
         for point in np.flatnonzero((parents >= 0) & (levels != engine.DUPLICATE)):
-            reach = tree.base ** (levels[point] + 1.0)
+            reach = tree.unit * tree.base ** (levels[point] + 1.0)
             assert levels[point] < levels[parents[point]]
             assert squared[point, parents[point]] <= reach**2 * (1 + 1e-4)
 
@@ -230,7 +230,7 @@ class TestEstimators:
         X = rng.normal(size=(700, 6))
         return X, (X[:, 0] + X[:, 1] ** 2 > 0.5).astype(int), rng.normal(size=(90, 6))
 
-    @pytest.mark.parametrize("algorithm", ["auto", "cover_tree", "scan", "kd_tree"])
+    @pytest.mark.parametrize("algorithm", ["auto", "tree", "scan", "kd_tree"])
     def test_neighbours_as_scikit_learn(self, data, algorithm):
         X, _, Q = data
         ours = CoverTreeNeighbors(n_neighbors=8, radius=1.2, algorithm=algorithm).fit(X)

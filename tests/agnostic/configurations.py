@@ -28,7 +28,7 @@ def estimators(n_jobs):
     yield "FaLKSVC", FaLKSVC(60, C=4.0, n_jobs=n_jobs)
     yield "FaLKSVC linear", FaLKSVC(60, kernel="linear", routing="centre", n_jobs=n_jobs)
     yield "FaLKSVC poly", FaLKSVC(50, kernel="poly", gamma=0.3, degree=2, coef0=1, n_jobs=n_jobs)
-    yield "FaLKSVC tree", FaLKSVC(50, algorithm="cover_tree", n_jobs=n_jobs)
+    yield "FaLKSVC tree", FaLKSVC(50, algorithm="tree", n_jobs=n_jobs)
     yield "FaLKSVC small cache", FaLKSVC(500, cache_size=0.2, n_jobs=n_jobs)
     yield "FaLKSVC global", FaLKSVC(60, multi_class="global", n_jobs=n_jobs)
     yield "FastLSVC", FastLSVC(60, random_state=3, n_jobs=n_jobs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.datasets import make_moons
+from sklearn.utils import check_random_state
 from tests.reference.classifiers import Kernel
 
 from vicinal import CoverTree, engine
@@ -49,6 +50,12 @@ def by_levels(kernel):
         return distinct[np.argsort(-levels[distinct], kind="stable")]
 
     return order
+
+
+def at_random(seed):
+    """One permutation after the other from one generator, a binary problem each."""
+    rng = check_random_state(seed)
+    return lambda points: rng.permutation(np.arange(len(points)))
 
 
 def parameters(kernel):
