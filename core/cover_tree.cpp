@@ -1,0 +1,433 @@
+#include "cover_tree.hpp"
+
+#include <cmath>
+#include <numeric>
+
+namespace vicinal {
+
+namespace {
+
+constexpr int leaf_size = 32;
+
+// The largest level i with base^i < radius: at least one point of the cell is then not covered by its
+// centre, so no level is visited in vain.
+int level_below(float radius, double base) {
+    int i = static_cast<int>(std::ceil(std::log(static_cast<double>(radius)) / std::log(base))) - 1;
+    while (std::pow(base, i) >= radius) --i;
+    while (std::pow(base, i + 1) < radius) ++i;
+    return i;
+}
+
+// The farthest point from the children chosen so far; the lowest index where there are several.
+struct Farthest {
+    float distance = -1.0f;
+    std::int32_t point = 0;
+    std::int32_t position = 0;
+    void offer(const Farthest& other) {
+        if (other.distance > distance || (other.distance == distance && other.point < point)) *this = other;
+    }
+};
+
+class Builder {
+  public:
+    Builder(const Rows& rows, const Metric& metric, CoverTree::State& state, Team& team)
+        : rows_(rows), metric_(metric), s_(state), team_(team), distance_(rows.n) {}
+
+    void run() {
+        const auto n = static_cast<std::int32_t>(rows_.n);
+        s_.order.resize(n);
+        std::iota(s_.order.begin(), s_.order.end(), 0);
+        s_.levels.assign(n, CoverTree::duplicate);
+        s_.parents.assign(n, -1);
+
+        Scratch everything;
+        const std::int32_t root = 0;
+        everything.blocks.assign(rows_, s_.order.data(), n, metric_, team_);
+        const Farthest far = measure(everything, 0, n, root, team_);
+        s_.cells.push_back({root, 0, n, 0, 0, far.distance});
+        s_.levels[root] = far.distance > 0 ? level_below(far.distance, s_.base) + 1 : 0;
+
+        // Large cells one after the other, all threads in each; then the rest, one cell a thread.
+        // Where that changes does not depend on the number of threads, nor does any result.
+        const std::int32_t large = std::max<std::int32_t>(4096, n / 32);
+        std::vector<std::int32_t> small;
+        for (std::size_t c = 0; c < s_.cells.size(); ++c) {
+            if (s_.cells[c].end - s_.cells[c].begin <= large)
+                small.push_back(static_cast<std::int32_t>(c));
+            else
+                split(static_cast<std::int32_t>(c), s_.cells, everything, &team_);
+        }
+        everything = {};
+        std::ranges::stable_sort(small, std::greater{}, [&](auto c) { return s_.cells[c].end - s_.cells[c].begin; });
+        std::vector<Scratch> scratch(team_.size());
+        std::vector<std::vector<CoverTree::Cell>> below(small.size());
+        team_.for_each(static_cast<std::int64_t>(small.size()), [&](std::int64_t i, int member) {
+            auto& cells = below[i];
+            cells.push_back(s_.cells[small[i]]);
+            for (std::size_t c = 0; c < cells.size(); ++c) {
+                split(static_cast<std::int32_t>(c), cells, scratch[member], nullptr);
+                if (c % 64 == 0) team_.check();
+            }
+        });
+        for (std::size_t i = 0; i < small.size(); ++i) {  // hang each subtree under its cell
+            const auto offset = static_cast<std::int32_t>(s_.cells.size()) - 1;
+            for (auto& cell : below[i])
+                if (cell.n_children) cell.first_child += offset;
+            s_.cells[small[i]] = below[i][0];
+            s_.cells.insert(s_.cells.end(), below[i].begin() + 1, below[i].end());
+        }
+    }
+
+  private:
+    struct Scratch {
+        BlockedPoints blocks;
+        AlignedVector<float> distance;  // to the nearest child so far
+        AlignedVector<std::int32_t> owner;
+        std::vector<std::int32_t> children, order, next;
+        std::vector<float> moved;
+        std::vector<CoverTree::Cell> stack;
+    };
+
+    // Distances from the point `centre` to the points at [begin, end), which `s.blocks` holds.
+    Farthest measure(Scratch& s, std::int32_t begin, std::int32_t end, std::int32_t centre, Team& team) {
+        s.distance.resize(padded(end - begin));
+        std::vector<Farthest> far(team.size());
+        const double self = metric_.self(rows_[centre]);
+        for_ranges(team, n_blocks(end - begin), 1024, [&](std::int64_t b0, std::int64_t b1, int member) {
+            for (std::int64_t b = b0; b < b1; ++b) {
+                const vfloat dist = sqrt(metric_.squared(rows_[centre], self, s.blocks.block(b), s.blocks.block_self(b)));
+                store(&s.distance[b * lanes], dist);
+                for (std::int32_t i = begin + b * lanes; i < std::min<std::int64_t>(end, begin + (b + 1) * lanes); ++i)
+                    far[member].offer({dist[i - begin - b * lanes], s_.order[i], i});
+            }
+        });
+        for (int m = 1; m < team.size(); ++m) far[0].offer(far[m]);
+        for (std::int32_t i = begin; i < end; ++i) distance_[i] = s.distance[i - begin];
+        return far[0];
+    }
+
+    // Lets the new child `centre` take the points in blocks [b0, b1) that are nearer to it than to
+    // their child so far, and returns the farthest point from all children.
+    Farthest take(Scratch& s, std::int32_t begin, std::int32_t n, std::int64_t b0, std::int64_t b1, std::int32_t centre,
+                  double self, std::int32_t child) {
+        vfloat best = splat(-1.0f);
+        vint best_block = splat(std::int32_t{0});
+        for (std::int64_t b = b0; b < b1; ++b) {
+            float* distance = &s.distance[b * lanes];
+            std::int32_t* owner = &s.owner[b * lanes];
+            const vfloat old = load(distance);
+            const vfloat now = sqrt(metric_.squared(rows_[centre], self, s.blocks.block(b), s.blocks.block_self(b)));
+            const vint nearer = now < old;
+            const vfloat nearest = select(nearer, now, old);
+            store(distance, nearest);
+            vint owners;
+            std::memcpy(&owners, owner, sizeof owners);
+            owners = select(nearer, splat(child), owners);
+            std::memcpy(owner, &owners, sizeof owners);
+            const vint farther = nearest > best;
+            best = select(farther, nearest, best);
+            best_block = select(farther, splat(static_cast<std::int32_t>(b)), best_block);
+        }
+        Farthest far;
+        for (int l = 0; l < lanes; ++l) {
+            const std::int32_t i = best_block[l] * lanes + l;
+            if (best[l] >= 0 && i < n) far.offer({best[l], s_.order[begin + i], begin + i});
+        }
+        return far;
+    }
+
+    // Splits a cell among children, which are appended to `cells`. A cell of at most `leaf_size` points
+    // gets none: it stays a leaf, and only the levels and parents inside it are found.
+    void split(std::int32_t c, std::vector<CoverTree::Cell>& cells, Scratch& s, Team* team) {
+        const CoverTree::Cell cell = cells[c];
+        if (single(cell)) return settle_duplicates(cell);
+        if (cell.end - cell.begin > leaf_size) {
+            const auto first = static_cast<std::int32_t>(cells.size());
+            divide(cell, s, team, cells);
+            cells[c].first_child = first;
+            cells[c].n_children = static_cast<std::int32_t>(cells.size()) - first;
+            return;
+        }
+        s.stack.assign(1, cell);
+        while (!s.stack.empty()) {
+            const CoverTree::Cell part = s.stack.back();
+            s.stack.pop_back();
+            if (single(part))
+                settle_duplicates(part);
+            else
+                divide(part, s, nullptr, s.stack);
+        }
+    }
+
+    static bool single(const CoverTree::Cell& cell) { return cell.radius == 0 || cell.end - cell.begin == 1; }
+
+    // All points of the cell are its centre's twins; a lower index comes first, so that a search for
+    // the k nearest may stop after k of them.
+    void settle_duplicates(const CoverTree::Cell& cell) {
+        std::sort(s_.order.begin() + cell.begin, s_.order.begin() + cell.end);
+        for (std::int32_t i = cell.begin; i < cell.end; ++i)
+            if (s_.order[i] != cell.centre) s_.parents[s_.order[i]] = cell.centre;
+    }
+
+    void divide(const CoverTree::Cell cell, Scratch& s, Team* team, std::vector<CoverTree::Cell>& out) {
+        const std::int32_t begin = cell.begin, n = cell.end - cell.begin;
+        const int level = level_below(cell.radius, s_.base);
+        const auto reach = static_cast<float>(std::pow(s_.base, level));
+        const std::int64_t blocks = n_blocks(n);
+        if (team)
+            s.blocks.assign(rows_, &s_.order[begin], n, metric_, *team);
+        else
+            s.blocks.assign(rows_, &s_.order[begin], n, metric_);
+        s.distance.assign(blocks * lanes, -1.0f);
+        s.owner.assign(blocks * lanes, 0);
+        std::copy_n(&distance_[begin], n, s.distance.begin());
+        s.children.assign(1, cell.centre);
+
+        Farthest far;
+        for (std::int32_t i = 0; i < n; ++i) far.offer({s.distance[i], s_.order[begin + i], begin + i});
+        while (far.distance > reach) {
+            const std::int32_t centre = far.point;
+            const auto child = static_cast<std::int32_t>(s.children.size());
+            const double self = metric_.self(rows_[centre]);
+            s.children.push_back(centre);
+            s_.levels[centre] = level;
+            s_.parents[centre] = cell.centre;
+            if (team) {
+                std::vector<Farthest> found(team->size());
+                for_ranges(*team, blocks, std::max<std::int64_t>(256, blocks / (4 * team->size())),
+                           [&](std::int64_t b0, std::int64_t b1, int member) {
+                               found[member].offer(take(s, begin, n, b0, b1, centre, self, child));
+                           });
+                far = {};
+                for (const auto& f : found) far.offer(f);
+            } else {
+                far = take(s, begin, n, 0, blocks, centre, self, child);
+            }
+        }
+
+        // Points move next to their child, in stable order.
+        const auto n_children = static_cast<std::int32_t>(s.children.size());
+        s.next.assign(n_children + 1, 0);
+        for (std::int32_t i = 0; i < n; ++i) ++s.next[s.owner[i] + 1];
+        const std::size_t first = out.size();
+        for (std::int32_t j = 0; j < n_children; ++j) {
+            s.next[j + 1] += s.next[j];
+            out.push_back({s.children[j], begin + s.next[j], begin + s.next[j + 1], 0, 0, 0.0f});
+        }
+        s.order.resize(n);
+        s.moved.resize(n);
+        for (std::int32_t i = 0; i < n; ++i) {
+            const std::int32_t to = s.next[s.owner[i]]++;
+            s.order[to] = s_.order[begin + i];
+            s.moved[to] = s.distance[i];
+            float& radius = out[first + s.owner[i]].radius;
+            radius = std::max(radius, s.distance[i]);
+        }
+        std::copy_n(s.order.begin(), n, &s_.order[begin]);
+        std::copy_n(s.moved.begin(), n, &distance_[begin]);
+    }
+
+    const Rows& rows_;
+    const Metric& metric_;
+    CoverTree::State& s_;
+    Team& team_;
+    std::vector<float> distance_;  // by position: to the centre of its cell
+};
+
+}  // namespace
+
+double CoverTree::choose_base(const Rows& rows, const Metric& metric) {
+    // Farthest-first on a sample: how fast the covering radius falls with the number of children.
+    const std::int64_t n = std::min<std::int64_t>(rows.n, 1024);
+    std::vector<std::int32_t> sample(n);
+    for (std::int64_t i = 0; i < n; ++i) sample[i] = static_cast<std::int32_t>(i * rows.n / n);
+    std::vector<float> distance(n, infinity);
+    std::vector<float> block(static_cast<std::size_t>(lanes) * rows.d);
+    constexpr int few = 4, many = 64;
+    float radius[many + 1] = {};
+    std::int32_t centre = sample[0];
+    for (int m = 0; m <= many; ++m) {
+        Farthest far;
+        for (std::int64_t b = 0; b < n; b += lanes) {
+            const int filled = static_cast<int>(std::min<std::int64_t>(lanes, n - b));
+            gather_block(rows, &sample[b], filled, block.data());
+            double self[lanes];
+            for (int l = 0; l < filled; ++l) self[l] = metric.self(rows[sample[b + l]]);
+            for (int l = filled; l < lanes; ++l) self[l] = self[0];
+            const vfloat d = sqrt(metric.squared(rows[centre], metric.self(rows[centre]), block.data(), self));
+            for (int l = 0; l < filled; ++l) {
+                distance[b + l] = std::min(distance[b + l], static_cast<float>(d[l]));
+                far.offer({distance[b + l], sample[b + l], 0});
+            }
+        }
+        radius[m] = far.distance;
+        centre = far.point;
+    }
+    if (!(radius[many] > 0)) return 2.0;
+    // radius ~ children^(-1/D): the base at which a cell has eight children is 8^(1/D).
+    const double inverse_dimension = std::log(radius[few] / radius[many]) / std::log(static_cast<double>(many) / few);
+    return std::clamp(std::pow(8.0, inverse_dimension), 1.05, 2.0);
+}
+
+CoverTree::CoverTree(Rows rows, const Metric& metric, double base, Team& team) : rows_(rows), metric_(metric) {
+    state_.base = base > 1 ? base : choose_base(rows, metric);
+    Builder(rows_, metric_, state_, team).run();
+    prepare(team);
+}
+
+CoverTree::CoverTree(Rows rows, const Metric& metric, State state, Team& team)
+    : rows_(rows), metric_(metric), state_(std::move(state)) {
+    prepare(team);
+}
+
+void CoverTree::prepare(Team& team) {
+    points_.assign(rows_, state_.order.data(), rows_.n, metric_, team);
+    state_.order.resize(padded(static_cast<int>(rows_.n)), 0);
+    to_centre_.assign(state_.order.size(), 0.0f);
+    const auto n_cells = static_cast<std::int64_t>(state_.cells.size());
+
+    child_block_.assign(n_cells, 0);
+    std::int64_t blocks = 0;
+    for (std::int64_t c = 0; c < n_cells; ++c) {
+        child_block_[c] = blocks;
+        blocks += n_blocks(state_.cells[c].n_children);
+    }
+    std::vector<std::int32_t> centres(blocks * lanes);
+    child_radius_.assign(blocks * lanes, -infinity);
+    child_to_parent_.assign(blocks * lanes, 0.0f);
+    for_ranges(team, n_cells, 1024, [&](std::int64_t c0, std::int64_t c1, int) {
+        for (std::int64_t c = c0; c < c1; ++c) {
+            const Cell& cell = state_.cells[c];
+            const std::int64_t slot = child_block_[c] * lanes;
+            for (int j = 0; j < padded(cell.n_children); ++j) {
+                const bool real = j < cell.n_children;
+                centres[slot + j] = real ? state_.cells[cell.first_child + j].centre : cell.centre;
+                if (real) child_radius_[slot + j] = state_.cells[cell.first_child + j].radius;
+            }
+        }
+    });
+    child_centres_.assign(rows_, centres.data(), blocks * lanes, metric_, team);
+    for_ranges(team, n_cells, 256, [&](std::int64_t c0, std::int64_t c1, int) {
+        for (std::int64_t c = c0; c < c1; ++c) {
+            const Cell& cell = state_.cells[c];
+            const float* x = rows_[cell.centre];
+            const double self = metric_.self(x);
+            for (std::int64_t b = child_block_[c]; b < child_block_[c] + n_blocks(cell.n_children); ++b)
+                store(&child_to_parent_[b * lanes],
+                      sqrt(metric_.squared(x, self, child_centres_.block(b), child_centres_.block_self(b))));
+            if (cell.n_children) continue;
+            for (std::int64_t b = cell.begin / lanes; b * lanes < cell.end; ++b) {
+                const vfloat d = sqrt(metric_.squared(x, self, points_.block(b), points_.block_self(b)));
+                for (std::uint32_t mask = lanes_within(b, cell.begin, cell.end); mask; mask &= mask - 1)
+                    to_centre_[b * lanes + std::countr_zero(mask)] = d[std::countr_zero(mask)];
+            }
+        }
+    });
+}
+
+// Cells that wait to be visited, the one that can be nearest first.
+struct CoverTree::Frontier {
+    struct Entry {
+        float bound;  // no point of the cell is nearer than this
+        float to_centre;
+        std::int32_t cell;
+        bool operator<(const Entry& o) const { return bound > o.bound; }
+    };
+    std::vector<Entry> heap;
+
+    void push(Entry e) {
+        heap.push_back(e);
+        std::push_heap(heap.begin(), heap.end());
+    }
+    Entry pop() {
+        std::pop_heap(heap.begin(), heap.end());
+        const Entry e = heap.back();
+        heap.pop_back();
+        return e;
+    }
+};
+
+// Visits the leaf blocks that may hold points within bound(), which may fall on the way. `visit` says
+// whether points as far as those it has just seen could still be of use.
+template <class Bound, class Visit>
+void CoverTree::search(const float* x, double x_self, Frontier& frontier, const Bound& bound, const Visit& visit) const {
+    const float slack = metric_.relative_error();
+    frontier.heap.clear();
+    frontier.push({0.0f, metric_.distance(x, rows_[state_.cells[0].centre]), 0});
+    while (!frontier.heap.empty()) {
+        const auto [lower, to_centre, c] = frontier.pop();
+        float reach = bound();
+        if (lower > reach) return;
+        const Cell& cell = state_.cells[c];
+        if (cell.n_children == 0) {
+            for (std::int64_t b = cell.begin / lanes; b * lanes < cell.end; ++b) {
+                // |d(x, centre) - d(point, centre)| bounds d(x, point) from below
+                const vfloat gap = load(&to_centre_[b * lanes]) - to_centre;
+                const vfloat least = max(gap, -gap) - slack * (load(&to_centre_[b * lanes]) + to_centre);
+                if (bits(least <= reach) & lanes_within(b, cell.begin, cell.end)) {
+                    const bool more = visit(b, lanes_within(b, cell.begin, cell.end));
+                    if (cell.radius == 0 && !more) break;
+                    reach = bound();
+                }
+            }
+            continue;
+        }
+        const std::int64_t last = child_block_[c] + n_blocks(cell.n_children);
+        for (std::int64_t b = child_block_[c]; b < last; ++b) {
+            const vfloat radius = load(&child_radius_[b * lanes]), to_parent = load(&child_to_parent_[b * lanes]);
+            const vfloat gap = max(to_parent - to_centre, to_centre - to_parent);
+            if (!bits(gap - radius - slack * (to_parent + to_centre) <= reach)) continue;
+            const vfloat d = sqrt(metric_.squared(x, x_self, child_centres_.block(b), child_centres_.block_self(b)));
+            const vfloat least = d - radius - slack * (d + radius);
+            float d_lane[lanes], least_lane[lanes];
+            store(d_lane, d);
+            store(least_lane, least);
+            for (std::uint32_t mask = bits(least <= reach) &
+                                      lanes_within(b - child_block_[c], 0, cell.n_children);
+                 mask; mask &= mask - 1) {
+                const int l = std::countr_zero(mask);
+                frontier.push({std::max(lower, least_lane[l]), d_lane[l],
+                               cell.first_child + static_cast<std::int32_t>((b - child_block_[c]) * lanes + l)});
+            }
+        }
+    }
+}
+
+void CoverTree::query(const Rows& queries, int k, Neighbourhoods out, Team& team) const {
+    std::vector<Nearest> nearest(team.size(), Nearest(k));
+    std::vector<Frontier> frontier(team.size());
+    const std::int64_t grain = std::clamp<std::int64_t>(queries.n / (16 * team.size()), 1, 64);
+    for_ranges(team, queries.n, grain, [&](std::int64_t begin, std::int64_t end, int member) {
+        Nearest& best = nearest[member];
+        for (std::int64_t q = begin; q < end; ++q) {
+            best.clear();
+            const float* x = queries[q];
+            const double self = metric_.self(x);
+            search(x, self, frontier[member], [&] { return std::sqrt(best.bound()); },
+                   [&](std::int64_t b, std::uint32_t mask) {
+                       const vfloat squared =
+                           metric_.squared(x, self, points_.block(b), points_.block_self(b));
+                       best.offer(squared, &state_.order[b * lanes], mask);
+                       return best.bound() > squared[std::countr_zero(mask)];
+                   });
+            best.finish();
+            best.write(out.squared + q * k, out.index + q * k);
+        }
+    });
+}
+
+RadiusNeighbours CoverTree::query_radius(const Rows& queries, float squared_radius, Team& team) const {
+    return collect_radius(queries.n, team, [&](std::int64_t q, std::vector<std::uint64_t>& row) {
+        Frontier frontier;
+        const float* x = queries[q];
+        const double self = metric_.self(x);
+        search(x, self, frontier, [&] { return std::sqrt(squared_radius); },
+               [&](std::int64_t b, std::uint32_t mask) {
+                   append_within(metric_.squared(x, self, points_.block(b), points_.block_self(b)), squared_radius,
+                                 &state_.order[b * lanes], mask, row);
+                   return true;
+               });
+    });
+}
+
+}  // namespace vicinal

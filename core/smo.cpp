@@ -1,0 +1,378 @@
+#include "smo.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace vicinal {
+
+namespace {
+
+constexpr float tau = 1e-12f;  // stands for a curvature that is zero or, by rounding, negative
+
+// The largest value seen in each lane and the block it was in.
+struct LaneMaximum {
+    vfloat value = splat(-infinity);
+    vint block{};
+
+    void offer(vfloat v, std::int32_t b) {
+        const vint larger = v > value;
+        value = select(larger, v, value);
+        block = select(larger, splat(b), block);
+    }
+    void offer(const LaneMaximum& other) {
+        const vint larger = other.value > value;
+        value = select(larger, other.value, value);
+        block = select(larger, other.block, block);
+    }
+    // Index of the largest value, or -1 where all are -infinity.
+    int index(float& best) const {
+        best = largest(value);
+        if (best == -infinity) return -1;
+        const std::uint32_t where = bits(value == best);
+        const int lane = std::countr_zero(where);
+        return block[lane] * lanes + lane;
+    }
+};
+
+using vdouble = double __attribute__((vector_size(64)));
+
+double dot(const double* a, const double* b, int n) {
+    vdouble s0{}, s1{};
+    int k = 0;
+    const auto at = [](const double* p) {
+        vdouble v;
+        std::memcpy(&v, p, sizeof v);
+        return v;
+    };
+    for (; k + 16 <= n; k += 16) {
+        s0 += at(a + k) * at(b + k);
+        s1 += at(a + k + 8) * at(b + k + 8);
+    }
+    s0 += s1;
+    double sum = 0.0;
+    for (int l = 0; l < 8; ++l) sum += s0[l];
+    for (; k < n; ++k) sum += a[k] * b[k];
+    return sum;
+}
+
+void subtract(double* __restrict a, const double* __restrict b, double factor, int n) {
+    for (int k = 0; k < n; ++k) a[k] -= factor * b[k];
+}
+
+// The factor U of a symmetric matrix K = U'U: upper triangle, row by row, so that every inner loop
+// below runs along a row.
+class Cholesky {
+  public:
+    // Room for the upper triangle of a matrix of order n, to be filled in and factorised.
+    void resize(int n) {
+        n_ = n;
+        stride_ = padded(n);
+        data_.resize(static_cast<std::size_t>(n) * stride_);
+    }
+    int order() const { return n_; }
+    double* row(int i) { return data_.data() + static_cast<std::int64_t>(i) * stride_; }
+    const double* row(int i) const { return data_.data() + static_cast<std::int64_t>(i) * stride_; }
+
+    // A pivot that single-precision kernel values cannot vouch for (points that coincide) is made
+    // huge, which leaves its variable where it is.
+    void factorise() {
+        std::vector<double> diagonal(n_);
+        for (int k = 0; k < n_; ++k) diagonal[k] = row(k)[k];
+        for (int k = 0; k < n_; ++k) {
+            double* pivot_row = row(k);
+            const double root = pivot_row[k] > 1e-7 * diagonal[k] ? std::sqrt(pivot_row[k]) : 1e100;
+            pivot_row[k] = root;
+            const double inverse = 1.0 / root;
+            for (int j = k + 1; j < n_; ++j) pivot_row[j] *= inverse;
+            for (int i = k + 1; i < n_; ++i) subtract(row(i) + i, pivot_row + i, pivot_row[i], n_ - i);
+        }
+    }
+
+    void solve(double* x) const {
+        for (int k = 0; k < n_; ++k) {
+            x[k] /= row(k)[k];
+            subtract(x + k + 1, row(k) + k + 1, x[k], n_ - k - 1);
+        }
+        for (int k = n_ - 1; k >= 0; --k) x[k] = (x[k] - dot(row(k) + k + 1, x + k + 1, n_ - k - 1)) / row(k)[k];
+    }
+
+    // Takes variable p out: what it had explained of the later ones is added back, a rank-one update.
+    void remove(int p) {
+        std::vector<double> v(row(p) + p + 1, row(p) + n_);
+        for (int k = 0; k < p; ++k) std::copy(row(k) + p + 1, row(k) + n_, row(k) + p);
+        for (int k = p + 1; k < n_; ++k) {
+            const double* from = row(k) + k;
+            double* to = row(k - 1) + k - 1;
+            const int length = n_ - k;
+            double* w = v.data() + (k - p - 1);
+            const double root = std::hypot(from[0], w[0]);
+            const double c = root / from[0], s = w[0] / from[0];
+            to[0] = root;
+            for (int j = 1; j < length; ++j) {
+                const double u = (from[j] + s * w[j]) / c;
+                w[j] = c * w[j] - s * u;
+                to[j] = u;
+            }
+        }
+        --n_;
+    }
+
+  private:
+    int n_ = 0, stride_ = 0;
+    AlignedVector<double> data_;
+};
+
+}  // namespace
+
+void Smo::start(GramRows& gram, const float* y, int n) {
+    gram_ = &gram;
+    n_ = n;
+    const int m = padded(n);
+    beta_.assign(m, 0.0);
+    lo_.assign(m, 0.0);
+    hi_.assign(m, 0.0);
+    y_.assign(m, 0.0f);
+    F_.assign(m, 0.0f);
+    up_.assign(m, -infinity);
+    low_.assign(m, -infinity);
+    diagonal_.assign(m, 1.0f);
+    for (int i = 0; i < n; ++i) {
+        y_[i] = y[i];
+        F_[i] = -y[i];
+        diagonal_[i] = gram.diagonal(i);
+    }
+}
+
+void Smo::set_bounds(const float* upper) {
+    for (int i = 0; i < n_; ++i) {
+        lo_[i] = y_[i] > 0 ? 0.0 : -static_cast<double>(upper[i]);
+        hi_[i] = y_[i] > 0 ? static_cast<double>(upper[i]) : 0.0;
+        set_membership(i);
+    }
+}
+
+void Smo::grow_bounds(double factor) {
+    double quadratic = 0.0, linear = 0.0;  // the objective of t beta is t^2 quadratic - t linear
+    for (int i = 0; i < n_; ++i) {
+        quadratic += 0.5 * beta_[i] * (static_cast<double>(F_[i]) + y_[i]);
+        linear += beta_[i] * y_[i];
+    }
+    const bool scale = factor * factor * quadratic - factor * linear < quadratic - linear;
+    for (int i = 0; i < n_; ++i) {
+        lo_[i] *= factor;
+        hi_[i] *= factor;
+        if (scale) {
+            beta_[i] = std::clamp(beta_[i] * factor, lo_[i], hi_[i]);
+            F_[i] = static_cast<float>(factor * (static_cast<double>(F_[i]) + y_[i]) - y_[i]);
+        }
+        set_membership(i);
+    }
+}
+
+void Smo::set_membership(int i) {
+    up_[i] = beta_[i] < hi_[i] ? 0.0f : -infinity;
+    low_[i] = beta_[i] > lo_[i] ? 0.0f : -infinity;
+}
+
+// One pass adds the last step and finds the next i, a second one finds its j. Returns whether the
+// optimum was reached within `limit` iterations.
+bool Smo::iterate(double tolerance, std::int64_t limit, std::int64_t& iterations, Team* team) {
+    const int blocks = padded(n_) / lanes;
+    float* F = F_.data();
+    const float* up = up_.data();
+    const float* low = low_.data();
+    const float* diagonal = diagonal_.data();
+    const float* row_i = F;  // with a step of zero, anything does
+    const float* row_j = F;
+    float step = 0.0f;
+
+    for (std::int64_t iteration = 0;; ++iteration) {
+        LaneMaximum grow[2];
+        vfloat fall[2] = {splat(-infinity), splat(-infinity)};
+        int b = 0;
+        const auto update = [&](int block, int way) {
+            const int at = block * lanes;
+            const vfloat f = load(F + at) + step * (load(row_i + at) - load(row_j + at));
+            store(F + at, f);
+            grow[way].offer(load(up + at) - f, block);
+            fall[way] = max(fall[way], load(low + at) + f);
+        };
+        for (; b + 1 < blocks; b += 2) {
+            update(b, 0);
+            update(b + 1, 1);
+        }
+        if (b < blocks) update(b, 0);
+        grow[0].offer(grow[1]);
+        float most;
+        const int i = grow[0].index(most);
+        const float gap = most + largest(max(fall[0], fall[1]));
+        if (i < 0 || !(gap > tolerance)) return true;
+        if (iteration >= limit) return false;
+        if (team && iteration % 1024 == 1023) team->check();
+
+        row_i = gram_->row(i);
+        const float diagonal_i = diagonal_[i];
+        LaneMaximum gain[2];
+        const auto score = [&](int block, int way) {
+            const int at = block * lanes;
+            const vfloat excess = most + load(F + at);
+            const vfloat curvature = max(diagonal_i + load(diagonal + at) - 2.0f * load(row_i + at), splat(tau));
+            const vfloat decrease = excess * excess * approximate_reciprocal(curvature) + load(low + at);
+            gain[way].offer(select(excess > 0.0f, decrease, splat(-infinity)), block);
+        };
+        for (b = 0; b + 1 < blocks; b += 2) {
+            score(b, 0);
+            score(b + 1, 1);
+        }
+        if (b < blocks) score(b, 0);
+        gain[0].offer(gain[1]);
+        float unused;
+        const int j = gain[0].index(unused);
+        if (j < 0) return true;
+
+        row_j = gram_->row(j);
+        const double curvature = std::max(diagonal_i + diagonal_[j] - 2.0f * row_i[j], tau);
+        const double wanted = (static_cast<double>(most) + F[j]) / curvature;
+        const double room_i = hi_[i] - beta_[i], room_j = beta_[j] - lo_[j];
+        const double taken = std::min({wanted, room_i, room_j});
+        beta_[i] = taken == room_i ? hi_[i] : beta_[i] + taken;
+        beta_[j] = taken == room_j ? lo_[j] : beta_[j] - taken;
+        set_membership(i);
+        set_membership(j);
+        step = static_cast<float>(taken);
+        ++iterations;
+    }
+}
+
+// F = K beta - y, afresh, in double precision: what single precision lost on the way comes back.
+void Smo::recompute_gradient() {
+    std::vector<double> sum(padded(n_), 0.0);
+    for (int i = 0; i < n_; ++i) {
+        if (beta_[i] == 0.0) continue;
+        const float* row = gram_->row(i);
+        const double beta = beta_[i];
+        for (int k = 0; k < padded(n_); ++k) sum[k] += beta * row[k];
+    }
+    for (int k = 0; k < n_; ++k) F_[k] = static_cast<float>(sum[k] - y_[k]);
+}
+
+// The price of the next Newton step, in operations: the factorisation, and bringing F up to date.
+double Smo::free_step_cost() {
+    free_.clear();
+    for (int i = 0; i < n_; ++i)
+        if (beta_[i] > lo_[i] && beta_[i] < hi_[i]) free_.push_back(i);
+    const double m = static_cast<double>(free_.size());
+    return m * m * (m / 3 + 8) + m * n_;
+}
+
+// Minimises the objective over the free points, the others fixed, as far as the bounds allow.
+// Returns the number of operations it took.
+double Smo::settle_free_points() {
+    double operations = free_step_cost();
+    std::vector<int> point = free_;  // those that still move
+    std::vector<double> gradient, to_gradient, to_ones;
+    Cholesky factor;
+    factor.resize(static_cast<int>(point.size()));
+    for (int p = 0; p < factor.order(); ++p) {
+        const float* row = gram_->row(point[p]);
+        for (int q = p; q < factor.order(); ++q) factor.row(p)[q] = row[point[q]];
+        gradient.push_back(F_[point[p]]);
+    }
+    factor.factorise();
+    std::vector<double> before;
+    for (const int i : free_) before.push_back(beta_[i]);
+
+    while (factor.order() >= 2) {
+        // delta = -K^-1 (g + nu 1), with nu such that it sums to zero
+        const int m = factor.order();
+        to_gradient = gradient;
+        to_ones.assign(m, 1.0);
+        factor.solve(to_gradient.data());
+        factor.solve(to_ones.data());
+        double sum_gradient = 0.0, sum_ones = 0.0;
+        for (int p = 0; p < m; ++p) {
+            sum_gradient += to_gradient[p];
+            sum_ones += to_ones[p];
+        }
+        const double nu = -sum_gradient / sum_ones;
+        double length = 1.0, descent = 0.0;
+        int blocking = -1;
+        for (int p = 0; p < m; ++p) {
+            const double delta = -(to_gradient[p] + nu * to_ones[p]);
+            to_gradient[p] = delta;
+            descent += delta * gradient[p];
+            const double room = (delta > 0 ? hi_[point[p]] : lo_[point[p]]) - beta_[point[p]];
+            if (std::abs(delta) * length > std::abs(room)) {
+                length = room / delta;
+                blocking = p;
+            }
+        }
+        if (!(descent < 0.0) || !std::isfinite(descent)) break;
+        for (int p = 0; p < m; ++p) {
+            beta_[point[p]] += length * to_gradient[p];
+            gradient[p] -= length * (gradient[p] + nu);  // on this set K delta = -(g + nu)
+        }
+        if (blocking < 0) break;
+        beta_[point[blocking]] = to_gradient[blocking] > 0 ? hi_[point[blocking]] : lo_[point[blocking]];
+        factor.remove(blocking);
+        operations += 8.0 * m * m;
+        point.erase(point.begin() + blocking);
+        gradient.erase(gradient.begin() + blocking);
+    }
+
+    for (std::size_t p = 0; p < free_.size(); ++p) {
+        const int i = free_[p];
+        beta_[i] = std::clamp(beta_[i], lo_[i], hi_[i]);
+        set_membership(i);
+        const auto step = static_cast<float>(beta_[i] - before[p]);
+        if (step == 0.0f) continue;
+        const float* row = gram_->row(i);
+        for (int k = 0; k < padded(n_); k += lanes) store(&F_[k], load(&F_[k]) + step * load(row + k));
+    }
+    return operations;
+}
+
+std::int64_t Smo::solve(double tolerance, Team* team) {
+    const std::int64_t most_iterations = 10'000'000 + 100 * static_cast<std::int64_t>(n_);
+    const double pair_cost = 8.0 * n_ + 1000;  // operations of one iteration of the pair loop
+    std::int64_t iterations = 0;
+    double newton_cost = 0.0;
+    int corrections = 0;
+    bool corrected = false;  // does F come from beta afresh?
+    while (iterations < most_iterations) {
+        const std::int64_t before = iterations;
+        // pairs and Newton steps get about the same time, so neither can cost much where it is of no use
+        const double limit = std::max(n_ / 4.0 + 32.0, std::max(newton_cost, free_step_cost()) / pair_cost);
+        const bool done = iterate(0.9 * tolerance, static_cast<std::int64_t>(limit), iterations, team);
+        if (!done) {
+            newton_cost = settle_free_points();
+            corrected = false;
+            continue;
+        }
+        if (corrected && iterations == before) break;
+        if (++corrections > 20) break;  // single precision reaches no smaller tolerance
+        recompute_gradient();
+        corrected = true;
+    }
+    return iterations;
+}
+
+double Smo::bias() const {
+    double sum = 0.0, upper = infinity, lower = -infinity;
+    int n_free = 0;
+    for (int i = 0; i < n_; ++i) {
+        if (lo_[i] == hi_[i]) continue;
+        const double b = -static_cast<double>(F_[i]);
+        if (beta_[i] > lo_[i] && beta_[i] < hi_[i]) {
+            sum += b;
+            ++n_free;
+        } else if (beta_[i] < hi_[i]) {
+            lower = std::max(lower, b);
+        } else {
+            upper = std::min(upper, b);
+        }
+    }
+    return n_free ? sum / n_free : (upper + lower) / 2;
+}
+
+}  // namespace vicinal

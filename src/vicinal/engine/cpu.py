@@ -1,0 +1,266 @@
+"""The compiled core behind plain functions.
+
+Points are float32 and C-contiguous, already in the frame of their problem. Every function takes the
+number of threads, releases the GIL while it works, checks for Ctrl-C, and returns the same values for
+any number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal.engine._load import load
+from vicinal.kernels import EUCLIDEAN, KernelSpec, Metric
+
+INSTRUCTION_SET, _core = load()
+
+DUPLICATE: int = _core.DUPLICATE
+"""The level of a point that has the place of an earlier one."""
+
+Floats = NDArray[np.float32]
+Codes = NDArray[np.int32]
+Arrays = dict[str, NDArray[Any]]
+
+
+class NeighbourIndex:
+    """Exact nearest neighbours by a cover tree or by a blocked scan.
+
+    Parameters
+    ----------
+    points : float32 array of shape (n_points, n_features)
+    structure : {"tree", "scan"}
+    base : float, optional
+        Base of the tree's levels, above 1; chosen from the data by default.
+    metric : tuple
+        Kind, gamma, coef0 and degree of the kernel whose feature space gives the distance.
+    n_threads : int
+    """
+
+    def __init__(
+        self,
+        points: Floats,
+        *,
+        structure: Literal["tree", "scan"] = "tree",
+        base: float | None = None,
+        metric: Metric = EUCLIDEAN,
+        n_threads: int = 1,
+    ) -> None:
+        self.points = points
+        self.structure = structure
+        self.metric: Metric = tuple(metric)
+        self._index = _core.NeighbourIndex(points, structure, base or 0.0, self.metric, n_threads)
+
+    def query(self, queries: Floats, k: int, *, n_threads: int = 1) -> tuple[Floats, Codes]:
+        """Return squared distances and indices of the k nearest, by distance and then index."""
+        return self._index.query(queries, k, n_threads)
+
+    def query_radius(
+        self, queries: Floats, radius: float, *, n_threads: int = 1
+    ) -> tuple[NDArray[np.int64], Floats, Codes]:
+        """Return row starts, squared distances and indices of all points within a radius."""
+        return self._index.query_radius(queries, radius, n_threads)
+
+    @property
+    def levels(self) -> Codes:
+        """The level of each point in the tree."""
+        return self._index.levels()
+
+    @property
+    def parents(self) -> Codes:
+        """The parent of each point in the tree, -1 for the root."""
+        return self._index.parents()
+
+    @property
+    def base(self) -> float:
+        """Base of the tree's levels."""
+        return self._index.base()
+
+    def state(self) -> dict[str, Any]:
+        """Return what has to be kept of the index beside the points."""
+        built = self._index.state() if self.structure == "tree" else {}
+        return {"structure": self.structure, "metric": self.metric, **built}
+
+    @classmethod
+    def from_state(cls, points: Floats, state: Mapping[str, Any], *, n_threads: int = 1) -> Self:
+        """Return the index whose state was kept, without building it again."""
+        if state["structure"] == "scan":
+            return cls(points, structure="scan", metric=state["metric"], n_threads=n_threads)
+        self = cls.__new__(cls)
+        self.points = points
+        self.structure = state["structure"]
+        self.metric = state["metric"]
+        self._index = _core.tree_from_state(
+            points,
+            *(
+                state[name]
+                for name in ("metric", "base", "order", "levels", "parents", "cells", "radius")
+            ),
+            n_threads,
+        )
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the points and the state."""
+        return (type(self).from_state, (self.points, self.state()))
+
+
+def accept_centres(
+    candidates: Codes,
+    neighbours: Codes,
+    n_assigned: int,
+    covered: NDArray[np.uint8],
+    ranks: Codes,
+    owners: Codes,
+    first_id: int,
+) -> NDArray[np.bool_]:
+    """Return which candidates become centres when they are taken one by one.
+
+    A candidate that an earlier neighbourhood covers is refused. An accepted one covers its first
+    `n_assigned` neighbours and owns those whose rank it lowers; `covered`, `ranks` and `owners` are
+    brought up to date in place. Centres are numbered from `first_id`.
+    """
+    return _core.accept_centres(
+        candidates, neighbours, n_assigned, covered, ranks, owners, first_id
+    )
+
+
+def train(
+    points: Floats,
+    targets: Codes,
+    weights: Floats,
+    neighbourhoods: Codes,
+    kernel: KernelSpec,
+    *,
+    C: Floats,
+    gammas: Floats | None = None,
+    tol: float = 1e-3,
+    cache_mb: float = 200.0,
+    n_threads: int = 1,
+) -> Arrays:
+    """Train a machine on each neighbourhood and return the arrays of all.
+
+    `C` and `gammas` have a value for each machine; without `gammas`, the kernel says how wide it is.
+    Kernel matrices above `cache_mb` are computed row by row, on demand.
+    """
+    return _core.train(
+        points,
+        targets,
+        weights,
+        neighbourhoods,
+        tuple(kernel),
+        C,
+        gammas,
+        tol,
+        cache_mb,
+        n_threads,
+    )
+
+
+def evaluate(
+    points: Floats,
+    machines: Mapping[str, NDArray[Any]],
+    queries: Floats,
+    routes: Codes,
+    n_classes: int,
+    kernel: KernelSpec,
+    *,
+    n_threads: int = 1,
+) -> NDArray[np.float64]:
+    """Return the decision of each query by the machine that its route names.
+
+    One signed value a query for two classes. For more, a column for each class: its votes, plus the
+    sum of its outputs squeezed into (-1/3, 1/3); -1 where the machine does not know the class.
+    """
+    names = (
+        "gamma",
+        "sv_ptr",
+        "sv",
+        "class_ptr",
+        "classes",
+        "class_sv",
+        "coef_ptr",
+        "coef",
+        "bias_ptr",
+        "bias",
+    )
+    return _core.evaluate(
+        points,
+        *(machines[name] for name in names),
+        queries,
+        routes,
+        n_classes,
+        tuple(kernel),
+        n_threads,
+    )
+
+
+def train_and_evaluate(
+    points: Floats,
+    targets: Codes,
+    weights: Floats,
+    neighbourhoods: Codes,
+    queries: Floats,
+    n_classes: int,
+    kernel: KernelSpec,
+    *,
+    C: Floats,
+    gammas: Floats | None = None,
+    tol: float = 1e-3,
+    cache_mb: float = 200.0,
+    n_threads: int = 1,
+) -> NDArray[np.float64]:
+    """Return the decision of each query by a machine trained for it alone."""
+    return _core.train_and_evaluate(
+        points,
+        targets,
+        weights,
+        neighbourhoods,
+        queries,
+        n_classes,
+        tuple(kernel),
+        C,
+        gammas,
+        tol,
+        cache_mb,
+        n_threads,
+    )
+
+
+def cross_validate(
+    points: Floats,
+    targets: Codes,
+    weights: Floats,
+    neighbourhoods: Codes,
+    n_internal: int,
+    n_folds: int,
+    kernel: KernelSpec,
+    *,
+    percentiles: Sequence[float],
+    Cs: Sequence[float],
+    tol: float = 1e-3,
+    cache_mb: float = 200.0,
+    n_threads: int = 1,
+) -> NDArray[np.float64]:
+    """Return the error of each neighbourhood for each percentile and each C, which ascend.
+
+    The `n_internal` innermost points of a neighbourhood are held out in turn: point j in fold
+    ``j % n_folds``, while the machine trains on all others of the neighbourhood.
+    """
+    return _core.cross_validate(
+        points,
+        targets,
+        weights,
+        neighbourhoods,
+        n_internal,
+        n_folds,
+        tuple(kernel),
+        [float(p) for p in percentiles],
+        [float(c) for c in Cs],
+        tol,
+        cache_mb,
+        n_threads,
+    )
