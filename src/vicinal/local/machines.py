@@ -1,0 +1,152 @@
+"""Many small kernel expansions in a few arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal import engine
+from vicinal.kernels import KernelSpec
+from vicinal.local.votes import Decisions
+from vicinal.problem import Codes, Floats, Problem
+
+Neighbourhoods = NDArray[np.int32]
+"""A row for each machine: positions of its training points, nearest to its centre first."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """What training needs beside the data: the kernel in their frame and the solver's settings."""
+
+    kernel: KernelSpec
+    tol: float
+    cache_mb: float
+    n_threads: int
+
+
+@dataclass(frozen=True)
+class Machines:
+    """The machines of one problem; machine m has the m-th run of every ragged array.
+
+    Parameters
+    ----------
+    gamma : float32 array of shape (n_machines,)
+        Kernel width in the problem's frame.
+    sv, sv_ptr : int32 array, int64 array of shape (n_machines + 1,)
+        Support vectors as positions in the problem's points, sorted by class.
+    classes, class_ptr : int32 array, int64 array
+        Codes of the classes present, in order. A machine of one class is unanimous and has no
+        support vectors.
+    class_sv : int32 array
+        Number of support vectors of each of those classes.
+    coef, coef_ptr : float32 array, int64 array
+        A block of shape (number of classes - 1, number of support vectors) in LIBSVM's layout.
+    bias, bias_ptr : float32 array, int64 array
+        One for each pair of present classes, in LIBSVM's order. The later class is the positive one.
+    n_iter : int64 array of shape (n_machines,)
+    """
+
+    gamma: Floats
+    sv_ptr: NDArray[np.int64]
+    sv: Codes
+    class_ptr: NDArray[np.int64]
+    classes: Codes
+    class_sv: Codes
+    coef_ptr: NDArray[np.int64]
+    coef: Floats
+    bias_ptr: NDArray[np.int64]
+    bias: Floats
+    n_iter: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """Return the number of machines."""
+        return len(self.gamma)
+
+    @property
+    def n_support(self) -> NDArray[np.int64]:
+        """Number of support vectors of each machine."""
+        return np.diff(self.sv_ptr)
+
+    @property
+    def unanimous(self) -> NDArray[np.bool_]:
+        """Which machines saw one class only."""
+        return np.diff(self.class_ptr) == 1
+
+    @classmethod
+    def train(
+        cls,
+        problem: Problem,
+        neighbourhoods: Neighbourhoods,
+        C: NDArray[np.float32],
+        training: Training,
+    ) -> Self:
+        """Train a machine on each neighbourhood, with a C of its own."""
+        arrays = engine.train(
+            problem.points,
+            problem.targets,
+            problem.weights,
+            neighbourhoods,
+            training.kernel,
+            C=C,
+            gammas=None,
+            tol=training.tol,
+            cache_mb=training.cache_mb,
+            n_threads=training.n_threads,
+        )
+        return cls(**arrays)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """Put the machines of several parts behind each other."""
+        if len(parts) == 1:
+            return parts[0]
+        arrays: dict[str, NDArray[Any]] = {}
+        for field in fields(cls):
+            runs = [getattr(part, field.name) for part in parts]
+            if field.name.endswith("_ptr"):
+                ends = np.cumsum([0, *(run[-1] for run in runs)])
+                runs = [run[1:] + end for run, end in zip(runs, ends[:-1], strict=True)]
+                runs.insert(0, np.zeros(1, dtype=np.int64))
+            arrays[field.name] = np.concatenate(runs)
+        return cls(**arrays)
+
+    def take(self, order: NDArray[np.intp]) -> Self:
+        """Return the machines in another order."""
+        arrays: dict[str, NDArray[Any]] = {
+            "gamma": self.gamma[order],
+            "n_iter": self.n_iter[order],
+        }
+        for name in ("sv", "classes", "class_sv", "coef", "bias"):
+            ptr_name = "class_ptr" if name.startswith("class") else f"{name}_ptr"
+            ptr = getattr(self, ptr_name)
+            lengths = np.diff(ptr)[order]
+            ends = np.cumsum(lengths)
+            # Position j of run m comes from ptr[order[m]] + j.
+            source = np.arange(lengths.sum()) + np.repeat(ptr[order] - (ends - lengths), lengths)
+            arrays[name] = getattr(self, name)[source]
+            arrays[ptr_name] = np.concatenate([np.zeros(1, dtype=np.int64), ends])
+        return type(self)(**arrays)
+
+    def evaluate(
+        self,
+        problem: Problem,
+        queries: Floats,
+        routes: Codes,
+        kernel: KernelSpec,
+        *,
+        n_threads: int,
+    ) -> Decisions:
+        """Return the decision of each query by the machine that its route names."""
+        return engine.evaluate(
+            problem.points,
+            {field.name: getattr(self, field.name) for field in fields(self)},
+            queries,
+            routes,
+            problem.n_classes,
+            kernel,
+            n_threads=n_threads,
+        )

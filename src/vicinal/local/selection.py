@@ -1,0 +1,289 @@
+"""FaLK-SVMl: a cover of machines that chooses its parameters by itself."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from vicinal.kernels import KernelName
+from vicinal.local.base import LocalClassifier, check_grid
+from vicinal.local.cover import Order
+from vicinal.local.covered import N_STEPS, CoveredClassifier, with_one_C
+from vicinal.local.model import Indexes
+from vicinal.local.progress import Progress, Report, all_or_nothing, count, hook_arguments, timed
+from vicinal.local.route import Routing
+from vicinal.local.search import (
+    Grid,
+    Results,
+    n_rounds_of,
+    search_parameters,
+    with_its_own_parameters,
+)
+from vicinal.neighbors.index import Algorithm
+from vicinal.problem import Problem
+
+
+class FaLKSVCCV(CoveredClassifier):
+    """FaLK-SVM that chooses k, C and the kernel width by itself: FaLK-SVMl.
+
+    Some random points become centres, and every candidate is cross-validated on the neighbourhood
+    of each: the inner k' points are held out fold by fold, and the points around them always
+    train. Then a :class:`FaLKSVC` is trained with the best candidate.
+
+    Parameters
+    ----------
+    n_neighbors : int or array-like of int, default=(500, 1000, 2000, 4000)
+        Sizes k of the neighbourhoods, as far as there are enough points. A larger one is not tried
+        once one was worse than its predecessor.
+    n_assigned : int, default=None
+        The k' points that are held out, and that a centre covers; None is k // 2.
+    C : float or array-like, default=(1, 4, 16, 64)
+    gamma_percentile : float or array-like, default=(1, 10, 50, 90)
+        The percentile of gamma="local"; without meaning otherwise.
+    n_centres : int, default=10
+        Points whose neighbourhoods are cross-validated. They are drawn until that many
+        neighbourhoods of the smallest size hold two classes, at most 20,000 times.
+    cv : int, default=5
+        Number of folds.
+    search : {"race", "full"}, default="race"
+        "full" cross-validates all candidates at all centres. "race" takes four centres at a time
+        and after each round drops what can hardly win any more: the candidates of one k that are
+        worse than the best one by more than the one-sided 95 % Student bound of the mean of the
+        differences between their errors at the same centres, and by the same rule a k whose best
+        candidate is worse than that of its predecessor.
+    per_machine : bool, default=False
+        Whether each machine then chooses C and the percentile anew, by the cross-validation of its
+        own neighbourhood. Only k is chosen for all.
+    refit : bool, default=True
+        Whether to train with the best candidate, without which there are no predictions.
+    kernel, gamma, degree, coef0, centres, routing, multi_class, class_weight, algorithm, tol, \
+cache_size, n_jobs
+        As in :class:`FaLKSVC`.
+    random_state : int, RandomState instance or None, default=None
+        For the choice of centres.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        n_neighbors, C and, for a local width, gamma_percentile.
+    best_score_ : float
+        Mean accuracy in the cross-validation.
+    cv_results_ : dict of arrays
+        For each candidate "params", each parameter as "param_C" and so on, "mean_test_score",
+        "std_test_score" over centres, "rank_test_score", and "n_centres", the number of centres at
+        which it was tried. Candidates that were dropped rank behind all others.
+    classes_, centres_, owners_, n_machines_, n_unanimous_, n_support_, fit_report_, models_
+        As in :class:`FaLKSVC`. The report also has a "selection".
+
+    References
+    ----------
+    N. Segata, E. Blanzieri: Fast and scalable local kernel machines, JMLR 11, 2010, Section 4.3.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from vicinal import FaLKSVCCV
+    >>> X, y = make_moons(1000, noise=0.1, random_state=0)
+    >>> model = FaLKSVCCV(n_neighbors=(50, 100), random_state=0).fit(X, y)
+    >>> sorted(model.best_params_)
+    ['C', 'gamma_percentile', 'n_neighbors']
+    >>> bool(model.score(X, y) > 0.99)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LocalClassifier._parameter_constraints,
+        "n_neighbors": ["array-like", Interval(Integral, 2, None, closed="left")],
+        "C": ["array-like", *LocalClassifier._parameter_constraints["C"]],
+        "gamma_percentile": [
+            "array-like",
+            *LocalClassifier._parameter_constraints["gamma_percentile"],
+        ],
+        "n_centres": [Interval(Integral, 1, None, closed="left")],
+        "cv": [Interval(Integral, 2, None, closed="left")],
+        "search": [StrOptions({"race", "full"})],
+        "per_machine": ["boolean"],
+        "refit": ["boolean"],
+        "centres": [StrOptions({"levels", "random"})],
+        "routing": [StrOptions({"rank", "first", "centre"})],
+    }
+
+    def __init__(
+        self,
+        n_neighbors: int | ArrayLike = (500, 1000, 2000, 4000),
+        n_assigned: int | None = None,
+        *,
+        C: float | ArrayLike = (1, 4, 16, 64),
+        gamma_percentile: float | ArrayLike = (1, 10, 50, 90),
+        n_centres: int = 10,
+        cv: int = 5,
+        search: Literal["race", "full"] = "race",
+        per_machine: bool = False,
+        refit: bool = True,
+        kernel: KernelName = "rbf",
+        gamma: float | Literal["scale", "local"] = "local",
+        degree: int = 3,
+        coef0: float = 0.0,
+        centres: Order = "levels",
+        routing: Routing = "rank",
+        multi_class: Literal["local", "global"] = "local",
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
+        algorithm: Algorithm = "auto",
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.n_assigned = n_assigned
+        self.C = C
+        self.gamma_percentile = gamma_percentile
+        self.n_centres = n_centres
+        self.cv = cv
+        self.search = search
+        self.per_machine = per_machine
+        self.refit = refit
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.centres = centres
+        self.routing = routing
+        self.multi_class = multi_class
+        self.class_weight = class_weight
+        self.algorithm = algorithm
+        self.tol = tol
+        self.cache_size = cache_size
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Choose the parameters, and cover the training points with machines.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Factors of C. A point of weight zero is as if absent. Neighbourhoods count points, so
+            a weight of two is not the same as a point that is there twice.
+
+        Returns
+        -------
+        self : FaLKSVCCV
+        """
+        hooks = hook_arguments(self, X, y, sample_weight)
+        context = self._init_callback_context(max_subtasks=2 if self.refit else 1)
+        context.call_on_fit_task_begin(**hooks)
+        with all_or_nothing(self):
+            sizes = check_grid("n_neighbors", self.n_neighbors).astype(int)
+            C = check_grid("C", self.C)
+            percentiles = check_grid("gamma_percentile", self.gamma_percentile)
+            self._check_assigned(int(sizes[0]))
+            problem = self._check(X, y, sample_weight)
+            fitting = sizes[sizes <= problem.n_points]
+            if len(fitting) == 0:
+                fitting = np.array([self._size(int(sizes[0]), problem)])
+
+            report: Report = {}
+            recipe = self._recipe(problem, int(fitting[0]), 1, float(percentiles[0]))
+            with timed(report, "index"):
+                indexes = Indexes.build(problem, recipe)
+            report["index"]["algorithm"] = indexes.algorithm
+            count(report, "index", points=problem.n_points)
+
+            n_rounds = len(fitting) * n_rounds_of(self.n_centres)
+            choosing = context.subcontext(task_name="selection", max_subtasks=n_rounds)
+            choosing.call_on_fit_task_begin(**hooks)
+            with timed(report, "selection"):
+                results = search_parameters(
+                    problem,
+                    indexes.queries,
+                    fitting.tolist(),
+                    Grid.of(C, percentiles, self.cv, recipe.training),
+                    recipe.training,
+                    n_centres=self.n_centres,
+                    n_internal=self.n_assigned,
+                    search=self.search,
+                    random_state=check_random_state(self.random_state),
+                    progress=Progress(choosing, "centres", n_rounds, hooks),
+                )
+            choosing.call_on_fit_task_end(**hooks)
+            count(report, "selection", cross_validations=int(results.n_tried().sum()))
+            self._keep(results, recipe.training.kernel.has_local_width)
+
+            if self.refit:
+                self._refit(problem, results, indexes, report, context, hooks)
+            else:
+                self.fit_report_ = report
+            context.call_on_fit_task_end(**hooks, reconstruction_attributes={})
+        return self
+
+    def _refit(
+        self,
+        problem: Problem,
+        results: Results,
+        indexes: Indexes,
+        report: Report,
+        context: Any,
+        hooks: dict[str, Any],
+    ) -> None:
+        k, C, percentile = results.best()
+        train = with_one_C(C)
+        if self.per_machine:
+            grid = results.grid
+            train = with_its_own_parameters(grid.C, grid.percentiles, self.cv, self.n_assigned)
+        training = context.subcontext(task_name="training", max_subtasks=N_STEPS)
+        training.call_on_fit_task_begin(**hooks)
+        self._cover_with_machines(
+            problem,
+            train,
+            k=k,
+            n_assigned=self.n_assigned or max(1, k // 2),
+            percentile=percentile,
+            report=report,
+            progress=Progress(training, "machines", N_STEPS, hooks),
+            indexes=indexes,
+        )
+        training.call_on_fit_task_end(**hooks, reconstruction_attributes={})
+
+    def _keep(self, results: Results, has_local_width: bool) -> None:
+        """Set what a person wants to know of the selection, in scikit-learn's form."""
+        k, C, percentile = results.best()
+        names = ("n_neighbors", "C", "gamma_percentile")[: 3 if has_local_width else 2]
+        self.best_params_ = dict(zip(names, (k, C, percentile), strict=False))
+
+        # Candidates in the order of k, C, percentile; scores over centres.
+        def listed(values: NDArray[Any]) -> NDArray[Any]:
+            return values.transpose(0, 2, 1).ravel()
+
+        mean = 1.0 - listed(results.mean())
+        # Every finalist is ahead of those that were dropped, whatever these scored until then.
+        merit = np.where(listed(results.finalists()), mean, mean - 2.0)
+        columns = np.meshgrid(
+            results.sizes,
+            results.grid.C.astype(float),
+            results.grid.percentiles.astype(float),
+            indexing="ij",
+        )
+        values = {name: column.ravel() for name, column in zip(names, columns, strict=False)}
+        self.cv_results_ = {
+            "params": [
+                dict(zip(values, row, strict=True))
+                for row in zip(*(column.tolist() for column in values.values()), strict=True)
+            ],
+            **{f"param_{name}": column for name, column in values.items()},
+            "mean_test_score": mean,
+            "std_test_score": listed(np.nanstd(results.errors, axis=1)),
+            "rank_test_score": rankdata(-merit, method="min").astype(np.int32),
+            "n_centres": listed(results.n_tried()),
+        }
+        self.best_score_ = float(1.0 - np.where(results.finalists(), results.mean(), 1.0).min())

@@ -1,0 +1,144 @@
+"""Exact neighbour indexes, and the choice among them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+from sklearn.utils import gen_batches
+
+from vicinal import engine
+from vicinal.kernels import EUCLIDEAN, Metric
+from vicinal.problem import Floats
+
+Algorithm = Literal["auto", "tree", "scan", "kd_tree"]
+Neighbours = tuple[Floats, NDArray[np.int32]]
+"""Squared distances and indices, a row for each query, nearest first, ties by index."""
+
+
+class NeighbourIndex(Protocol):
+    """What every index can do."""
+
+    points: Floats
+    metric: Metric
+
+    def query(self, queries: Floats, k: int, *, n_threads: int) -> Neighbours:
+        """Return the k nearest points of each query."""
+
+    def query_radius(
+        self, queries: Floats, radius: float, *, n_threads: int
+    ) -> tuple[NDArray[np.int64], Floats, NDArray[np.int32]]:
+        """Return row starts, squared distances and indices of all points within a radius."""
+
+
+def make_index(
+    points: Floats,
+    metric: Metric = EUCLIDEAN,
+    *,
+    algorithm: Algorithm = "auto",
+    k: int = 1,
+    base: float | None = None,
+    n_threads: int = 1,
+) -> NeighbourIndex:
+    """Index some points for queries of about k neighbours."""
+    if algorithm == "auto":
+        algorithm = choose_algorithm(points, k, metric)
+    if algorithm == "kd_tree":
+        if metric != EUCLIDEAN:
+            raise ValueError(
+                "algorithm='kd_tree' knows the Euclidean distance only, and a polynomial kernel"
+                " has its own: use algorithm='tree', 'scan' or 'auto'."
+            )
+        return KDTreeIndex(points)
+    return engine.NeighbourIndex(
+        points, structure=algorithm, base=base, metric=metric, n_threads=n_threads
+    )
+
+
+def choose_algorithm(points: Floats, k: int, metric: Metric) -> Literal["tree", "scan", "kd_tree"]:
+    """Choose an index by a quick probe of the data.
+
+    A kd-tree has no equal in two or three dimensions, the cover tree none where many features hide
+    few degrees of freedom, and where there is no such structure nothing beats looking at every
+    point.
+    """
+    n_points, n_features = points.shape
+    if n_points < 2000 or 4 * k >= n_points:
+        return "scan"
+    sample = _probe(points)
+    if metric == EUCLIDEAN and n_features <= 3 and len(np.unique(sample, axis=0)) > len(sample) / 2:
+        return "kd_tree"
+    return "tree" if _intrinsic_dimension(sample) < 12 else "scan"
+
+
+def _probe(points: Floats, size: int = 1000) -> Floats:
+    step = max(1, len(points) // size)
+    return points[::step][:size]
+
+
+def _intrinsic_dimension(sample: Floats, k: int = 10) -> float:
+    """Estimate by maximum likelihood from the distances to the k nearest (Levina & Bickel, 2004)."""
+    distances, _ = cKDTree(sample).query(sample, k + 1)
+    distances = distances[distances[:, 1] > 0, 1:]
+    if len(distances) == 0:
+        return 0.0
+    spread = np.log(distances[:, -1:] / distances[:, :-1]).mean()
+    return float(1.0 / spread) if spread > 0 else np.inf
+
+
+class KDTreeIndex:
+    """SciPy's kd-tree with the manners of the engine's indexes: squared floats, ties by index."""
+
+    _ROWS = 65536  # a chunk of queries: SciPy does not look for Ctrl-C while it works
+
+    metric: Metric = EUCLIDEAN
+
+    def __init__(self, points: Floats) -> None:
+        self.points = points
+        self._tree = cKDTree(points)
+
+    def query(self, queries: Floats, k: int, *, n_threads: int) -> Neighbours:
+        squared = np.empty((len(queries), k), dtype=np.float32)
+        indices = np.empty((len(queries), k), dtype=np.int32)
+        for rows in gen_batches(len(queries), self._ROWS):
+            squared[rows], indices[rows] = self._query(queries[rows], k, n_threads)
+        return squared, indices
+
+    def _query(self, queries: Floats, k: int, n_threads: int) -> Neighbours:
+        # One neighbour more than asked for shows whether the last one is tied with others.
+        wanted = min(k + 1, len(self.points))
+        distances, indices = self._tree.query(queries, range(1, wanted + 1), workers=n_threads)
+        squared, indices = _in_order(distances, indices)
+        if wanted > k:
+            tied = np.flatnonzero(squared[:, k] == squared[:, k - 1])
+            for row in tied:
+                # All that are as near as the last one, so that the smallest indices can win.
+                radius = distances[row, k] * (1 + 1e-6)
+                near = np.asarray(self._tree.query_ball_point(queries[row], radius))
+                gaps = self.points[near].astype(np.float64) - queries[row]
+                apart = np.sqrt(np.einsum("ij,ij->i", gaps, gaps))
+                ordered = _in_order(apart[None], near[None])
+                squared[row, :k], indices[row, :k] = ordered[0][0, :k], ordered[1][0, :k]
+        return squared[:, :k], indices[:, :k]
+
+    def query_radius(
+        self, queries: Floats, radius: float, *, n_threads: int
+    ) -> tuple[NDArray[np.int64], Floats, NDArray[np.int32]]:
+        found = self._tree.query_ball_point(queries, radius, workers=n_threads, return_sorted=True)
+        indptr = np.zeros(len(queries) + 1, dtype=np.int64)
+        np.cumsum([len(row) for row in found], out=indptr[1:])
+        indices = np.concatenate([np.asarray(row, dtype=np.int32) for row in found])
+        owners = np.repeat(np.arange(len(queries)), np.diff(indptr))
+        gaps = self.points[indices].astype(np.float64) - queries[owners]
+        squared = np.einsum("ij,ij->i", gaps, gaps).astype(np.float32)
+        order = np.lexsort((indices, squared, owners))
+        return indptr, squared[order], indices[order]
+
+
+def _in_order(distances: NDArray[Any], indices: NDArray[Any]) -> Neighbours:
+    squared = (distances**2).astype(np.float32)
+    order = np.lexsort((indices, squared), axis=-1)
+    take = np.take_along_axis
+    return take(squared, order, axis=1), take(indices, order, axis=1).astype(np.int32)

@@ -1,0 +1,64 @@
+"""Distances by name, between the user's units and those of a frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal.kernels import EUCLIDEAN, POLY, Metric
+from vicinal.problem import Floats, Frame
+
+MetricName = Literal["euclidean", "linear", "rbf", "poly"]
+
+
+@dataclass(frozen=True)
+class FramedMetric:
+    """A metric on the points of one frame.
+
+    "linear" is the Euclidean distance. "rbf" is the distance in that kernel's feature space, which
+    keeps the Euclidean order, so the index works with Euclidean distances, and they are converted
+    on the way out. "poly" has an order of its own.
+    """
+
+    name: MetricName
+    gamma: float
+    degree: int
+    coef0: float
+    frame: Frame
+
+    @classmethod
+    def of(
+        cls, X: NDArray[Any], name: MetricName, *, gamma: float, degree: int, coef0: float
+    ) -> FramedMetric:
+        """Choose a frame for some data, in which the metric keeps its value."""
+        return cls(name, gamma, degree, coef0, Frame.of(X, centred=name != "poly"))
+
+    @property
+    def engine(self) -> Metric:
+        """The metric as the engine takes it."""
+        if self.name == "poly":
+            return (POLY, self.gamma * self.frame.squared_scale, self.coef0, self.degree)
+        return EUCLIDEAN
+
+    def distances(self, squared: Floats) -> NDArray[np.float64]:
+        """Return the user's distances for squared distances in the frame."""
+        apart = np.sqrt(squared, dtype=np.float64)
+        if self.name == "poly":
+            return apart
+        apart *= self.frame.scale
+        if self.name == "rbf":
+            return np.sqrt(-2.0 * np.expm1(-self.gamma * apart**2))
+        return apart
+
+    def radius(self, radius: float) -> float:
+        """Return the radius in the frame for a radius in the user's units."""
+        if self.name == "poly":
+            return radius
+        if self.name == "rbf":
+            if radius**2 >= 2.0:
+                return np.inf
+            radius = np.sqrt(-np.log1p(-(radius**2) / 2) / self.gamma)
+        return radius / self.frame.scale

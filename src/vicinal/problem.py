@@ -1,0 +1,179 @@
+"""What a machine is trained on: encoded labels, weights, and points in a well-scaled frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import compute_class_weight, gen_batches
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight
+
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Codes = NDArray[np.int32]
+
+FLOATS = [np.float64, np.float32]
+"""The dtypes that estimators take without a conversion."""
+
+_FAR = 1e15
+"""Coordinates in the frame end here, so that sums of their squares stay finite floats."""
+
+_ROWS = 16384
+"""Rows moved into a frame at a time: the double precision copy stays small."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """An origin and a unit in which single precision is enough.
+
+    Coordinates relative to the origin are exact for data with large offsets, and the unit, one
+    power of two for all columns, neither rounds anything nor changes the order of distances.
+    """
+
+    offset: Doubles
+    scale: float
+
+    @classmethod
+    def of(cls, X: NDArray[Any], *, centred: bool = True) -> Frame:
+        """Find the frame of some data; the origin stays where it is unless `centred`."""
+        low, high = (np.asarray(f(axis=0), dtype=np.float64) for f in (X.min, X.max))
+        if centred:
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean = X.mean(axis=0, dtype=np.float64)
+            # A rounded mean may leave the column's range, and a column without spread must
+            # become exactly zero; the mean of enormous values may not be finite.
+            middle = low / 2 + high / 2
+            offset = np.clip(np.where(np.isfinite(mean), mean, middle), low, high)
+        else:
+            offset = np.zeros(X.shape[1])
+        with np.errstate(over="ignore"):
+            reach = max(float((high - offset).max()), float((offset - low).max()))
+        exponent = np.frexp(min(reach, np.finfo(np.float64).max))[1]
+        return cls(offset, float(2.0 ** np.clip(exponent, -1000, 1000)) if reach > 0 else 1.0)
+
+    @property
+    def squared_scale(self) -> float:
+        """A squared distance of one in this frame, in the user's units."""
+        return min(max(self.scale, 1e-150), 1e150) ** 2
+
+    def apply(self, X: NDArray[Any]) -> Floats:
+        """Return the points in this frame, as the engine takes them."""
+        points = np.empty(X.shape, dtype=np.float32)
+        with np.errstate(over="ignore", under="ignore"):
+            for rows in gen_batches(len(X), _ROWS):
+                block = (X[rows] - self.offset) * (1.0 / self.scale)
+                points[rows] = np.clip(block, -_FAR, _FAR)
+        return points
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A classification problem as plain arrays.
+
+    Parameters
+    ----------
+    points : float32 array of shape (n_points, n_features)
+        In the frame.
+    targets : int32 array of shape (n_points,)
+        Positions in `classes`.
+    weights : float32 array of shape (n_points,)
+        Factors of C, all positive.
+    classes : array of shape (n_classes,)
+    frame : Frame
+    rows : int32 array of shape (n_points,)
+        The row of the user's data that each point comes from.
+    n_rows : int
+        Number of rows of the user's data.
+    """
+
+    points: Floats
+    targets: Codes
+    weights: Floats
+    classes: NDArray[Any]
+    frame: Frame
+    rows: Codes
+    n_rows: int
+
+    @property
+    def n_points(self) -> int:
+        """Number of points."""
+        return len(self.points)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.classes)
+
+    def variance(self) -> float:
+        """Return the variance of all coordinates together, in squared units of the frame."""
+        squares = np.einsum("ij,ij->", self.points, self.points, dtype=np.float64)
+        means = self.points.mean(axis=0, dtype=np.float64)
+        within = squares / self.points.size - float((means**2).mean())
+        origins = means + (self.frame.offset - self.frame.offset.mean()) / self.frame.scale
+        return max(within, 0.0) + float(origins.var())
+
+    def by_pairs(self) -> Iterator[Problem]:
+        """Yield the binary problems of all pairs of classes, the earlier class first."""
+        for a, b in combinations(range(self.n_classes), 2):
+            kept = np.flatnonzero((self.targets == a) | (self.targets == b))
+            yield replace(
+                self,
+                points=self.points[kept],
+                targets=(self.targets[kept] == b).astype(np.int32),
+                weights=self.weights[kept],
+                classes=self.classes[[a, b]],
+                rows=self.rows[kept],
+            )
+
+
+def make_problem(
+    X: NDArray[Any],
+    y: NDArray[Any],
+    *,
+    sample_weight: Any = None,
+    class_weight: Any = None,
+    centred: bool = True,
+) -> Problem:
+    """Encode labels and weights and move the points into their frame.
+
+    A point of weight zero is dropped, as if it had never been there.
+    """
+    check_classification_targets(y)
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    n_rows = len(X)
+    kept = np.flatnonzero(weights > 0)
+    if len(kept) < n_rows:
+        X, y, weights = X[kept], y[kept], weights[kept]
+    classes, targets = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y holds one class only, {classes[0]!r}, among the {len(X)} points of positive weight:"
+            " a classifier needs points of at least two classes."
+        )
+    factors = compute_class_weight(class_weight, classes=classes, y=y)
+    if (factors <= 0).any():
+        raise ValueError(
+            f"class_weight must be positive for every class, got {dict(zip(classes, factors))}."
+            " To leave a class out, drop its points or give them a sample_weight of zero."
+        )
+    frame = Frame.of(X, centred=centred)
+    weights = np.clip(weights * factors[targets], *_reach_of_floats())
+    return Problem(
+        points=frame.apply(X),
+        targets=targets.astype(np.int32),
+        weights=weights.astype(np.float32),
+        classes=classes,
+        frame=frame,
+        rows=kept.astype(np.int32),
+        n_rows=n_rows,
+    )
+
+
+def _reach_of_floats() -> tuple[float, float]:
+    info = np.finfo(np.float32)
+    return float(info.tiny), float(info.max)
