@@ -47,35 +47,38 @@ def draw(model: FaLKSVC, X: np.ndarray, y: np.ndarray, picture: str) -> None:
     """Decision regions and centres on the left, a few neighbourhoods on the right."""
     import matplotlib.pyplot as plt
 
-    figure, (whole, part) = plt.subplots(1, 2, figsize=(12, 6), layout="constrained")
-    points = np.random.default_rng(0).choice(len(X), 6000, replace=False)
+    figure, (whole, part) = plt.subplots(1, 2, figsize=(12, 6.3), layout="constrained")
+    edge = np.quantile(np.abs(X), 0.999)
+    panel(whole, model, X, y, low=-edge, high=edge, n_points=8000)
+    whole.set_title(f"{model.n_machines_} machines: centres (black) and decisions")
+
+    low, high = 0.02 * edge, 0.52 * edge
+    panel(part, model, X, y, low=low, high=high, n_points=40_000)
+    k = model.n_neighbors
+    n_assigned = model.n_assigned or k // 2
     centres = X[model.centres_]
-
-    limit = np.quantile(np.abs(X), 0.999)
-    draw_regions(whole, model, (-limit, limit), (-limit, limit))
-    whole.scatter(*X[points].T, c=y[points], cmap="coolwarm", s=2, alpha=0.5, linewidths=0)
-    whole.scatter(*centres.T, s=8, c="black", linewidths=0)
-    whole.set_title(f"{len(centres)} centres (black), their machines' decisions, some of the data")
-
-    window = (limit / 4, limit), (limit / 4, limit)
-    draw_regions(part, model, *window)
-    inside = [np.all((row > window[0][0]) & (row < window[0][1])) for row in centres]
-    shown = spread_out(centres[inside], N_NEIGHBOURHOODS_DRAWN)
-    part.scatter(*centres.T, s=14, c="black", linewidths=0)
-    for centre in shown:
-        distances = np.sort(np.linalg.norm(X - centre, axis=1))
-        n_assigned = model.n_assigned or model.n_neighbors // 2
-        for k, style in [(model.n_neighbors, "-"), (n_assigned, "--")]:
-            part.add_patch(
-                plt.Circle(centre, distances[k - 1], fill=False, linestyle=style, linewidth=1.2)
+    radii = np.array(
+        [np.sort(np.linalg.norm(X - centre, axis=1))[[k - 1, n_assigned - 1]] for centre in centres]
+    )
+    outer = radii[:, :1]
+    inside = np.all((centres - outer > low) & (centres + outer < high), axis=1)
+    for index in spread_out(centres[inside], N_NEIGHBOURHOODS_DRAWN):
+        for radius, style in zip(radii[inside][index], ["-", "--"], strict=True):
+            circle = plt.Circle(
+                centres[inside][index], radius, fill=False, linestyle=style, linewidth=1.6
             )
-    part.set(xlim=window[0], ylim=window[1])
-    part.set_title("some neighbourhoods: k points train (solid), k′ are owned (dashed)")
+            part.add_patch(circle)
+    part.set_title(f"k = {k} train a machine (solid), k′ = {n_assigned} are covered (dashed)")
+    figure.savefig(picture, dpi=100)
 
-    for axes in (whole, part):
-        axes.set_aspect("equal")
-        axes.set(xticks=[], yticks=[])
-    figure.savefig(picture, dpi=110)
+
+def panel(axes, model: FaLKSVC, X, y, *, low: float, high: float, n_points: int) -> None:
+    """Decisions, some of the data and all centres in the square from low to high."""
+    draw_regions(axes, model, (low, high), (low, high))
+    some = np.random.default_rng(0).choice(len(X), n_points, replace=False)
+    axes.scatter(*X[some].T, c=y[some], cmap="coolwarm", s=3, alpha=0.6, linewidths=0)
+    axes.scatter(*X[model.centres_].T, s=12, c="black", linewidths=0)
+    axes.set(xlim=(low, high), ylim=(low, high), xticks=[], yticks=[], aspect="equal")
 
 
 def draw_regions(axes, model: FaLKSVC, x_range, y_range, resolution: int = 500) -> None:
@@ -92,13 +95,13 @@ def draw_regions(axes, model: FaLKSVC, x_range, y_range, resolution: int = 500) 
     )
 
 
-def spread_out(points: np.ndarray, n: int) -> np.ndarray:
-    """n of the points, each the farthest from those before it."""
+def spread_out(points: np.ndarray, n: int) -> list[int]:
+    """Which n of the points to show: each the farthest from those before it."""
     chosen = [0]
     while len(chosen) < min(n, len(points)):
         gaps = np.linalg.norm(points[:, None] - points[chosen], axis=2).min(axis=1)
         chosen.append(int(gaps.argmax()))
-    return points[chosen]
+    return chosen
 
 
 if __name__ == "__main__":
