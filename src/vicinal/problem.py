@@ -158,7 +158,7 @@ def make_problem(
     factors = compute_class_weight(class_weight, classes=classes, y=y)
     if (factors <= 0).any():
         raise ValueError(
-            f"class_weight must be positive for every class, got {dict(zip(classes, factors))}."
+            f"class_weight must be positive for every class, got {class_weight!r}."
             " To leave a class out, drop its points or give them a sample_weight of zero."
         )
     frame = Frame.of(X, centred=centred)

@@ -154,7 +154,7 @@ def _solve(
         }
     svc = SVC(C=C, kernel="precomputed", tol=tol, cache_size=1000)
     svc.fit(kernel_values(X, X, spec, gamma), y, sample_weight=weights)
-    # scikit-learn's two-class machines are positive for the later class, the others for the earlier.
+    # scikit-learn: positive for the later of two classes, but the earlier of every pair of more.
     sign = 1.0 if len(classes) == 2 else -1.0
     return {
         "classes": classes,

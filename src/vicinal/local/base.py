@@ -25,7 +25,9 @@ from vicinal.problem import FLOATS, Floats, Problem, make_problem
 class Model(Protocol):
     """Decides about queries in the frame of its problem."""
 
-    problem: Problem
+    @property
+    def problem(self) -> Problem:
+        """The training data."""
 
     def decide(self, queries: Floats, *, n_threads: int) -> Decisions:
         """Return a decision for each query, in scikit-learn's shapes."""
@@ -71,8 +73,8 @@ class LocalClassifier(ClassifierMixin, BaseEstimator):
             decides -1 or 1 for two classes.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=FLOATS, reset=False)
-        queries = self.models_[0].problem.frame.apply(X)
+        data = validate_data(self, X, dtype=FLOATS, reset=False)
+        queries = self.models_[0].problem.frame.apply(data)
         decisions = [model.decide(queries, n_threads=self._n_threads) for model in self.models_]
         if len(decisions) == 1:
             return decisions[0]
@@ -104,10 +106,8 @@ class LocalClassifier(ClassifierMixin, BaseEstimator):
                 "algorithm='kd_tree' knows the Euclidean distance only, and kernel='poly' has its"
                 " own: use algorithm='tree', 'scan' or 'auto'."
             )
-        X, y = validate_data(self, X, y, dtype=FLOATS)
         return make_problem(
-            X,
-            y,
+            *validate_data(self, X, y, dtype=FLOATS),
             sample_weight=sample_weight,
             class_weight=self.class_weight,
             centred=self._kernel().translation_invariant,

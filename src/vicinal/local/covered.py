@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ class CoveredClassifier(CallbackSupportMixin, LocalClassifier):
     centres: Order
     routing: Routing
 
-    models_: list[LocalModel]
+    models_: Sequence[LocalModel]
 
     def _recipe(self, problem: Problem, k: int, n_assigned: int, percentile: float) -> Recipe:
         k = min(k, problem.n_points)
@@ -89,7 +89,7 @@ class CoveredClassifier(CallbackSupportMixin, LocalClassifier):
                 on_batch=on_batch,
             )
             models.append(model)
-        vars(self).update(_fitted_attributes(problem, models, report))
+        self.__dict__.update(_fitted_attributes(problem, models, report))
         progress.reach(1.0)
 
 

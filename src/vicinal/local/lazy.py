@@ -223,7 +223,7 @@ class KNNSVC(CallbackSupportMixin, LocalClassifier):
             problem = self._check(X, y, sample_weight)
             k = self._size(self.n_neighbors, problem)
             report: Report = {}
-            models = []
+            models: list[LazyModel] = []
             for part in self._problems(problem):
                 kernel = self._kernel().spec(part, percentile=percentiles[0])
                 training = Training(kernel, self.tol, self.cache_size, self._n_threads)

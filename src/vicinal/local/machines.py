@@ -46,7 +46,7 @@ class Machines:
     coef, coef_ptr : float32 array, int64 array
         A block of shape (number of classes - 1, number of support vectors) in LIBSVM's layout.
     bias, bias_ptr : float32 array, int64 array
-        One for each pair of present classes, in LIBSVM's order. The later class is the positive one.
+        One for each pair of present classes, in LIBSVM's order; positive is the later class.
     n_iter : int64 array of shape (n_machines,)
     """
 

@@ -55,7 +55,7 @@ class Recipe:
 class Indexes:
     """A cover tree for its levels, and the index that answers queries, often the same."""
 
-    tree: NeighbourIndex
+    tree: engine.NeighbourIndex
     queries: NeighbourIndex
     algorithm: Algorithm
 
@@ -66,7 +66,9 @@ class Indexes:
         algorithm = recipe.algorithm
         if algorithm == "auto":
             algorithm = choose_algorithm(points, k, metric)
-        tree = make_index(points, metric, algorithm="tree", n_threads=recipe.n_threads)
+        tree = engine.NeighbourIndex(
+            points, structure="tree", metric=metric, n_threads=recipe.n_threads
+        )
         if algorithm == "tree":
             return cls(tree, tree, algorithm)
         queries = make_index(points, metric, algorithm=algorithm, n_threads=recipe.n_threads)
@@ -131,7 +133,7 @@ def fit_local_model(
         count(report, "index", points=problem.n_points)
     covering = Covering(
         indexes.queries,
-        candidates(np.asarray(indexes.tree.levels), recipe.centres, random_state),
+        candidates(indexes.tree.levels, recipe.centres, random_state),
         n_neighbors=recipe.n_neighbors,
         n_assigned=recipe.n_assigned,
         ownership="first" if recipe.routing == "first" else "rank",

@@ -95,7 +95,7 @@ def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
     except BaseException:
         for name in _fitted(estimator):
             delattr(estimator, name)
-        vars(estimator).update(before)
+        estimator.__dict__.update(before)
         raise
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, Literal, Self
 
@@ -223,7 +224,7 @@ class CoverTreeNeighbors(_Neighbours):
         indices : object array of shape (n_queries,)
         """
         indptr, squared, indices = self._within(X, radius)
-        rows = [slice(a, b) for a, b in zip(indptr[:-1], indptr[1:], strict=True)]
+        rows = [slice(a, b) for a, b in pairwise(indptr)]
         near = _as_objects([indices[row] for row in rows])
         if not return_distance:
             return near
@@ -379,10 +380,10 @@ class CoverTreeClassifier(ClassifierMixin, _Neighbours):
         -------
         self : CoverTreeClassifier
         """
-        X, y = validate_data(self, X, y, dtype=FLOATS)
-        check_classification_targets(y)
-        self.classes_, self._targets = np.unique(y, return_inverse=True)
-        self._index(X)
+        data, labels = validate_data(self, X, y, dtype=FLOATS)
+        check_classification_targets(labels)
+        self.classes_, self._targets = np.unique(labels, return_inverse=True)
+        self._index(data)
         return self
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -424,7 +425,8 @@ class CoverTreeClassifier(ClassifierMixin, _Neighbours):
         -------
         labels : array of shape (n_queries,)
         """
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        winners = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[winners]
 
 
 def _as_objects(arrays: list[NDArray[Any]]) -> NDArray[np.object_]:

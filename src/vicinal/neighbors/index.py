@@ -79,7 +79,7 @@ def _probe(points: Floats, size: int = 1000) -> Floats:
 
 
 def _intrinsic_dimension(sample: Floats, k: int = 10) -> float:
-    """Estimate by maximum likelihood from the distances to the k nearest (Levina & Bickel, 2004)."""
+    """Estimate from the distances to the k nearest (Levina & Bickel, NIPS 2004)."""
     distances, _ = cKDTree(sample).query(sample, k + 1)
     distances = distances[distances[:, 1] > 0, 1:]
     if len(distances) == 0:

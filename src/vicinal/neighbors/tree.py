@@ -58,6 +58,12 @@ class CoverTree:
 
     _FEW, _SHARE = 256, 0.1  # changes that are borne before the tree is built anew
 
+    # Points are known by position: the first of them are in the tree, and the rest wait beside it.
+    _data: NDArray[Any]
+    _points: NDArray[np.float32]
+    _ids: Ids
+    _alive: NDArray[np.bool_]
+
     def __init__(
         self,
         points: ArrayLike,
@@ -191,14 +197,14 @@ class CoverTree:
         ids : int array of shape (n_points,)
             A point keeps its id as long as the tree lives; ids are never used twice.
         """
-        X = check_array(X, dtype=self._data.dtype, input_name="X")
-        self._check_width(X)
-        new = np.arange(self._n_ids, self._n_ids + len(X))
-        self._n_ids += len(X)
-        self._data = np.vstack([self._data, X])
-        self._points = np.vstack([self._points, self._metric.frame.apply(X)])
+        data = check_array(X, dtype=self._data.dtype, input_name="X")
+        self._check_width(data)
+        new = np.arange(self._n_ids, self._n_ids + len(data))
+        self._n_ids += len(data)
+        self._data = np.vstack([self._data, data])
+        self._points = np.vstack([self._points, self._metric.frame.apply(data)])
         self._ids = np.concatenate([self._ids, new])
-        self._alive = np.concatenate([self._alive, np.ones(len(X), dtype=bool)])
+        self._alive = np.concatenate([self._alive, np.ones(len(data), dtype=bool)])
         self._build_if_worn()
         return new
 
@@ -297,9 +303,9 @@ class CoverTree:
         return out_squared, out
 
     def _queries(self, X: ArrayLike) -> NDArray[np.float32]:
-        X = check_array(X, dtype=FLOATS, input_name="X")
-        self._check_width(X)
-        return self._metric.frame.apply(X)
+        data = check_array(X, dtype=FLOATS, input_name="X")
+        self._check_width(data)
+        return self._metric.frame.apply(data)
 
     def _check_width(self, X: NDArray[Any]) -> None:
         if X.shape[1] != self._data.shape[1]:
