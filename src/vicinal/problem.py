@@ -42,19 +42,10 @@ class Frame:
     def of(cls, X: NDArray[Any], *, centred: bool = True) -> Frame:
         """Find the frame of some data; the origin stays where it is unless `centred`."""
         low, high = (np.asarray(f(axis=0), dtype=np.float64) for f in (X.min, X.max))
-        if centred:
-            with np.errstate(over="ignore", invalid="ignore"):
-                mean = X.mean(axis=0, dtype=np.float64)
-            # A rounded mean may leave the column's range, and a column without spread must
-            # become exactly zero; the mean of enormous values may not be finite.
-            middle = low / 2 + high / 2
-            offset = np.clip(np.where(np.isfinite(mean), mean, middle), low, high)
-        else:
-            offset = np.zeros(X.shape[1])
+        offset = _round_centres(X, low, high) if centred else np.zeros(X.shape[1])
         with np.errstate(over="ignore"):
             reach = max(float((high - offset).max()), float((offset - low).max()))
-        exponent = np.frexp(min(reach, np.finfo(np.float64).max))[1]
-        return cls(offset, float(2.0 ** np.clip(exponent, -1000, 1000)) if reach > 0 else 1.0)
+        return cls(offset, float(_power_of_two_above(np.asarray(reach))) if reach > 0 else 1.0)
 
     @property
     def squared_scale(self) -> float:
@@ -69,6 +60,25 @@ class Frame:
                 block = (X[rows] - self.offset) * (1.0 / self.scale)
                 points[rows] = np.clip(block, -_FAR, _FAR)
         return points
+
+
+def _round_centres(X: NDArray[Any], low: Doubles, high: Doubles) -> Doubles:
+    """Return the mean of each column, to four binary digits of the column's spread.
+
+    Coordinates of few digits then keep few digits relative to it, and equal distances between
+    points of a lattice stay equal in single precision.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = X.mean(axis=0, dtype=np.float64)
+        # The mean of enormous values may not be finite, and a rounded mean may leave the range.
+        mean = np.clip(np.where(np.isfinite(mean), mean, low / 2 + high / 2), low, high)
+        step = _power_of_two_above(np.maximum(high - mean, mean - low)) / 16
+        return np.where(high > low, np.rint(mean / step) * step, low)
+
+
+def _power_of_two_above(x: Doubles) -> Doubles:
+    exponents = np.frexp(np.minimum(x, np.finfo(np.float64).max))[1]
+    return np.exp2(np.clip(exponents, -1000, 1000).astype(np.float64))
 
 
 @dataclass(frozen=True)

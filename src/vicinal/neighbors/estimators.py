@@ -20,7 +20,7 @@ from vicinal.neighbors.index import Algorithm, make_index
 from vicinal.neighbors.metric import FramedMetric, MetricName
 from vicinal.problem import FLOATS, Floats
 
-Indices = NDArray[np.int32]
+Indices = NDArray[np.intp]
 
 
 class _Neighbours(BaseEstimator):
@@ -79,14 +79,16 @@ class _Neighbours(BaseEstimator):
         if X is not None:
             k = self._at_most(k, self.n_samples_fit_)
             squared, indices = self._index_.query(self._queries(X), k, n_threads=self._n_threads)
-            return self._metric.distances(squared), indices
+            return self._metric.distances(squared), indices.astype(np.intp)
         # Every training point, without itself.
         k = self._at_most(k, self.n_samples_fit_ - 1)
         squared, indices = self._index_.query(self._index_.points, k + 1, n_threads=self._n_threads)
         other = indices != np.arange(self.n_samples_fit_)[:, None]
         other[other.all(axis=1), -1] = False  # many duplicates may crowd the point itself out
         shape = (self.n_samples_fit_, k)
-        return self._metric.distances(squared[other].reshape(shape)), indices[other].reshape(shape)
+        return self._metric.distances(squared[other].reshape(shape)), indices[other].reshape(
+            shape
+        ).astype(np.intp)
 
 
 class CoverTreeNeighbors(_Neighbours):
@@ -293,7 +295,7 @@ class CoverTreeNeighbors(_Neighbours):
             other = indices != rows
             indptr = np.concatenate([[0], np.cumsum(other)])[indptr]
             squared, indices = squared[other], indices[other]
-        return indptr, squared, indices
+        return indptr, squared, indices.astype(np.intp)
 
     def _graph(
         self, mode: str, distances: NDArray[np.float64], indices: Indices, indptr: NDArray[Any]
