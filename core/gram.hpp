@@ -122,13 +122,12 @@ class CachedGram final : public GramRows {
     const float* row(int i) override {
         int slot = slot_of_[i];
         if (slot < 0) {
-            slot = static_cast<int>(std::min_element(used_.begin(), used_.end()) - used_.begin());
+            slot = n_used_ < n_slots_ ? n_used_++
+                                      : static_cast<int>(std::min_element(used_.begin(), used_.end()) - used_.begin());
             if (row_in_[slot] >= 0) slot_of_[row_in_[slot]] = -1;
             row_in_[slot] = i;
             slot_of_[i] = slot;
-            float* out = data_.data() + static_cast<std::int64_t>(slot) * stride_;
-            for (int b = 0; b < stride_ / lanes; ++b)
-                store(out + b * lanes, kernel_(ingredients(kernel_, points_[i], points_.block(b), points_.rows.d)));
+            compute(i, data_.data() + static_cast<std::int64_t>(slot) * stride_);
         }
         used_[slot] = ++clock_;
         return data_.data() + static_cast<std::int64_t>(slot) * stride_;
@@ -143,9 +142,14 @@ class CachedGram final : public GramRows {
     }
 
   private:
+    void compute(int i, float* out) const {
+        for (int b = 0; b < stride_ / lanes; ++b)
+            store(out + b * lanes, kernel_(ingredients(kernel_, points_[i], points_.block(b), points_.rows.d)));
+    }
+
     const LocalPoints& points_;
     Kernel kernel_;
-    int stride_, n_slots_;
+    int stride_, n_slots_, n_used_ = 0;
     std::vector<int> slot_of_, row_in_;
     std::vector<std::int64_t> used_;
     std::int64_t clock_ = 0;

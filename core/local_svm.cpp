@@ -31,7 +31,11 @@ std::vector<std::int32_t> classes_present(const Data& data, const std::int32_t* 
     return classes;
 }
 
-bool fits(int k, std::int64_t bytes) { return static_cast<std::int64_t>(k) * padded(k) * 4 <= bytes; }
+// A whole kernel matrix is worth computing while it fits the second-level cache; of a larger one the
+// solver may well need only a part, and computing rows as it asks for them costs less.
+bool worth_a_tile(int k, std::int64_t cache_bytes) {
+    return static_cast<std::int64_t>(k) * padded(k) * 4 <= std::min<std::int64_t>(cache_bytes, 5 << 20);
+}
 
 // The rows and columns of a kernel matrix that belong to some of its points.
 void copy_part(const float* gram, int stride, const std::vector<int>& members, AlignedVector<float>& out) {
@@ -63,7 +67,7 @@ Machine train_one(const Data& data, const std::int32_t* index, int k, const Sett
     machine.gamma = kernel.gamma;
 
     const int stride = padded(k);
-    const bool dense = fits(k, settings.cache_bytes);
+    const bool dense = worth_a_tile(k, settings.cache_bytes);
     if (dense) {
         w.gram.resize(static_cast<std::size_t>(k) * stride);
         gram_tile(w.points, kernel, w.gram.data());

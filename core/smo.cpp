@@ -7,6 +7,11 @@ namespace vicinal {
 
 namespace {
 
+// Added to the diagonal in a Newton step. Kernel matrices of neighbours are singular for all that single
+// precision can tell; along their null directions the objective is linear, and this makes the step
+// there long, to the next bound, as it should be.
+constexpr double ridge = 1e-6;
+
 constexpr float tau = 1e-12f;  // stands for a curvature that is zero or, by rounding, negative
 
 // The largest value seen in each lane and the block it was in.
@@ -80,7 +85,7 @@ class Cholesky {
         for (int k = 0; k < n_; ++k) diagonal[k] = row(k)[k];
         for (int k = 0; k < n_; ++k) {
             double* pivot_row = row(k);
-            const double root = pivot_row[k] > 1e-7 * diagonal[k] ? std::sqrt(pivot_row[k]) : 1e100;
+            const double root = pivot_row[k] > 1e-8 * diagonal[k] ? std::sqrt(pivot_row[k]) : 1e100;
             pivot_row[k] = root;
             const double inverse = 1.0 / root;
             for (int j = k + 1; j < n_; ++j) pivot_row[j] *= inverse;
@@ -101,15 +106,16 @@ class Cholesky {
         std::vector<double> v(row(p) + p + 1, row(p) + n_);
         for (int k = 0; k < p; ++k) std::copy(row(k) + p + 1, row(k) + n_, row(k) + p);
         for (int k = p + 1; k < n_; ++k) {
-            const double* from = row(k) + k;
-            double* to = row(k - 1) + k - 1;
+            const double* __restrict from = row(k) + k;
+            double* __restrict to = row(k - 1) + k - 1;
+            double* __restrict w = v.data() + (k - p - 1);
             const int length = n_ - k;
-            double* w = v.data() + (k - p - 1);
-            const double root = std::hypot(from[0], w[0]);
-            const double c = root / from[0], s = w[0] / from[0];
+            const double old_root = from[0];
+            const double root = std::abs(w[0]) < 1e-20 * old_root ? old_root : std::sqrt(old_root * old_root + w[0] * w[0]);
+            const double c = root / old_root, s = w[0] / old_root, inverse_c = old_root / root;
             to[0] = root;
             for (int j = 1; j < length; ++j) {
-                const double u = (from[j] + s * w[j]) / c;
+                const double u = (from[j] + s * w[j]) * inverse_c;
                 w[j] = c * w[j] - s * u;
                 to[j] = u;
             }
@@ -276,6 +282,7 @@ double Smo::settle_free_points() {
     for (int p = 0; p < factor.order(); ++p) {
         const float* row = gram_->row(point[p]);
         for (int q = p; q < factor.order(); ++q) factor.row(p)[q] = row[point[q]];
+        factor.row(p)[p] += ridge * diagonal_[point[p]];
         gradient.push_back(F_[point[p]]);
     }
     factor.factorise();
@@ -310,7 +317,8 @@ double Smo::settle_free_points() {
         if (!(descent < 0.0) || !std::isfinite(descent)) break;
         for (int p = 0; p < m; ++p) {
             beta_[point[p]] += length * to_gradient[p];
-            gradient[p] -= length * (gradient[p] + nu);  // on this set K delta = -(g + nu)
+            // K delta = -(g + nu) - ridge delta
+            gradient[p] -= length * (gradient[p] + nu + ridge * diagonal_[point[p]] * to_gradient[p]);
         }
         if (blocking < 0) break;
         beta_[point[blocking]] = to_gradient[blocking] > 0 ? hi_[point[blocking]] : lo_[point[blocking]];
@@ -326,33 +334,90 @@ double Smo::settle_free_points() {
         set_membership(i);
         const auto step = static_cast<float>(beta_[i] - before[p]);
         if (step == 0.0f) continue;
-        const float* row = gram_->row(i);
-        for (int k = 0; k < padded(n_); k += lanes) store(&F_[k], load(&F_[k]) + step * load(row + k));
+        add_to_gradient(step, i);
     }
     return operations;
 }
 
-std::int64_t Smo::solve(double tolerance, Team* team) {
-    const std::int64_t most_iterations = 10'000'000 + 100 * static_cast<std::int64_t>(n_);
+// Leaves out the points at a bound whose gradient lies beyond that of every point they could be
+// paired with.
+void Smo::find_active_points() {
+    float most = -infinity, least = infinity;  // of -F over the points that may grow, that may fall
+    for (int i = 0; i < n_; ++i) {
+        if (up_[i] == 0.0f) most = std::max(most, -F_[i]);
+        if (low_[i] == 0.0f) least = std::min(least, -F_[i]);
+    }
+    active_.clear();
+    for (int i = 0; i < n_; ++i) {
+        const bool grows = up_[i] == 0.0f, falls = low_[i] == 0.0f;
+        if ((grows && falls) || (grows && -F_[i] >= least) || (falls && -F_[i] <= most)) active_.push_back(i);
+    }
+}
+
+// Solves for the active points, the others fixed: their part of the gradient stays as it is.
+void Smo::solve_active_points(double tolerance, std::int64_t& iterations, Team* team) {
+    const int m = static_cast<int>(active_.size()), stride = padded(m);
+    active_gram_.resize(static_cast<std::size_t>(m) * stride);
+    for (int p = 0; p < m; ++p) {
+        const float* from = gram_->row(active_[p]);
+        float* to = active_gram_.data() + static_cast<std::int64_t>(p) * stride;
+        for (int q = 0; q < m; ++q) to[q] = from[active_[q]];
+        std::fill(to + m, to + stride, 0.0f);
+    }
+    DenseGram gram(active_gram_.data(), stride);
+    if (!active_smo_) active_smo_ = std::make_unique<Smo>();
+    Smo& inner = *active_smo_;
+    std::vector<float> labels(m);
+    for (int p = 0; p < m; ++p) labels[p] = y_[active_[p]];
+    inner.start(gram, labels.data(), m);
+    for (int p = 0; p < m; ++p) {
+        const int i = active_[p];
+        inner.beta_[p] = beta_[i];
+        inner.F_[p] = F_[i];
+        inner.lo_[p] = lo_[i];
+        inner.hi_[p] = hi_[i];
+        inner.set_membership(p);
+    }
+    inner.improve(tolerance, iterations, team);
+    for (int p = 0; p < m; ++p) {
+        const int i = active_[p];
+        const auto step = static_cast<float>(inner.beta_[p] - beta_[i]);
+        if (step == 0.0f) continue;
+        beta_[i] = inner.beta_[p];
+        set_membership(i);
+        add_to_gradient(step, i);
+    }
+}
+
+void Smo::add_to_gradient(float step, int i) {
+    const float* row = gram_->row(i);
+    for (int k = 0; k < padded(n_); k += lanes) store(&F_[k], load(&F_[k]) + step * load(row + k));
+}
+
+// Brings the gap below the tolerance, as far as the gradient in single precision can tell.
+void Smo::improve(double tolerance, std::int64_t& iterations, Team* team) {
+    const std::int64_t most_iterations = iterations + 10'000'000 + 100 * static_cast<std::int64_t>(n_);
     const double pair_cost = 8.0 * n_ + 1000;  // operations of one iteration of the pair loop
-    std::int64_t iterations = 0;
     double newton_cost = 0.0;
-    int corrections = 0;
-    bool corrected = false;  // does F come from beta afresh?
     while (iterations < most_iterations) {
-        const std::int64_t before = iterations;
-        // pairs and Newton steps get about the same time, so neither can cost much where it is of no use
-        const double limit = std::max(n_ / 4.0 + 32.0, std::max(newton_cost, free_step_cost()) / pair_cost);
-        const bool done = iterate(0.9 * tolerance, static_cast<std::int64_t>(limit), iterations, team);
-        if (!done) {
+        // pairs get twice the time of Newton steps, which thus cannot cost much where they are of no use
+        const double limit = std::max(n_ / 10.0 + 20.0, 2.0 * std::max(newton_cost, free_step_cost()) / pair_cost);
+        if (iterate(tolerance, static_cast<std::int64_t>(limit), iterations, team)) return;
+        find_active_points();
+        if (n_ >= 128 && active_.size() < 0.7 * n_)
+            solve_active_points(tolerance, iterations, team);
+        else
             newton_cost = settle_free_points();
-            corrected = false;
-            continue;
-        }
-        if (corrected && iterations == before) break;
-        if (++corrections > 20) break;  // single precision reaches no smaller tolerance
+    }
+}
+
+std::int64_t Smo::solve(double tolerance, Team* team) {
+    std::int64_t iterations = 0;
+    for (int round = 0; round < 20; ++round) {  // single precision may reach no smaller tolerance
+        const std::int64_t before = iterations;
+        improve(0.9 * tolerance, iterations, team);
+        if (round > 0 && iterations == before) break;
         recompute_gradient();
-        corrected = true;
     }
     return iterations;
 }

@@ -20,9 +20,15 @@
 // matrix of those free points would, their equality-constrained problem is solved exactly (a Newton
 // step, cut where a point meets its bound, which then leaves the set). Pairs bring points in, Newton
 // steps settle them; the objective falls in both, and the stopping rule is that of the pairs.
+//
+// Points at a bound that the rule leaves there take no part in most of this. Once they are many, the
+// others are solved as a problem of their own, with a kernel matrix that fits a nearer cache, and the
+// whole is checked again afterwards (shrinking; Joachims, Making large-scale SVM learning practical,
+// 1999).
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "parallel.hpp"
@@ -73,13 +79,20 @@ class Smo {
     void recompute_gradient();
     double free_step_cost();
     double settle_free_points();
+    void find_active_points();
+    void add_to_gradient(float step, int i);
+    void improve(double tolerance, std::int64_t& iterations, Team* team);
+    void solve_active_points(double tolerance, std::int64_t& iterations, Team* team);
 
     GramRows* gram_ = nullptr;
     int n_ = 0;
     std::vector<double> beta_, lo_, hi_;
     AlignedVector<float> y_, F_, up_, low_, diagonal_;
 
-    std::vector<int> free_;  // the points strictly between their bounds, which a Newton step moves
+    std::vector<int> free_;    // the points strictly between their bounds, which a Newton step moves
+    std::vector<int> active_;  // those and the points at a bound that may still leave it
+    AlignedVector<float> active_gram_;
+    std::unique_ptr<Smo> active_smo_;
 };
 
 }  // namespace vicinal
