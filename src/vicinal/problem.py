@@ -162,7 +162,7 @@ def make_problem(
     classes, targets = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"y holds one class only, {classes[0]!r}, among the {len(X)} points of positive weight:"
+            f"y holds one class only, {classes[0]}, among the {len(X)} points of positive weight:"
             " a classifier needs points of at least two classes."
         )
     factors = compute_class_weight(class_weight, classes=classes, y=y)

@@ -87,7 +87,7 @@ def internal_errors(
         problem.weights,
         np.ascontiguousarray(neighbourhoods),
         n_internal,
-        min(grid.n_folds, n_internal),
+        max(2, min(grid.n_folds, n_internal)),
         training.kernel,
         percentiles=grid.percentiles.tolist(),
         Cs=grid.C.tolist(),
