@@ -115,7 +115,7 @@ def test_scale_width_is_scikit_learns():
     )
 
 
-@pytest.mark.parametrize(("kernel", "C"), product(KERNELS, [1.0, 32.0]), ids=str)
+@pytest.mark.parametrize(("kernel", "C"), list(product(KERNELS, [1.0, 32.0])), ids=str)
 def test_one_neighbourhood_of_everything_is_svc(kernel, C):
     if kernel.name == "poly" and C > 1:
         pytest.skip("LIBSVM itself takes very long on unbounded kernels at this C")
