@@ -29,8 +29,8 @@ from problems import Problem, covertype, named, percent_correct, two_spirals, un
 from vicinal import KNNSVC, FaLKSVC, FastLSVC
 
 SETTINGS = {
-    "two-spirals": {"n_neighbors": 250, "C": 16.0},
-    "CoverType": {"n_neighbors": 500, "C": 16.0, "gamma_percentile": 10},
+    "two-spirals": {"n_neighbors": 250, "C": 1.0, "gamma_percentile": 90},
+    "CoverType": {"n_neighbors": 500, "C": 8.0, "gamma_percentile": 5},
 }
 
 

@@ -18,6 +18,10 @@ from common import Config, load
 from vicinal.datasets import make_two_spirals
 
 N_TEST = 25_000
+NAMED = (
+    "n_neighbors", "n_assigned", "C", "gamma", "gamma_percentile",
+    "n_estimators", "num_leaves", "learning_rate",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,12 @@ def unit_cube(X: np.ndarray) -> np.ndarray:
 
 
 def named(model: Any) -> str:
-    """The estimator with the parameters that differ from its defaults, on one line."""
-    return " ".join(str(model).split())
+    """The estimator with the parameters that matter, whether or not they are its defaults."""
+    values = model.get_params()
+    shown = [name for name in NAMED if values.get(name) is not None]
+    if values.get("kernel", "rbf") != "rbf" or values.get("gamma") != "local":
+        shown = [name for name in shown if name != "gamma_percentile"]
+    return f"{type(model).__name__}({', '.join(f'{name}={values[name]}' for name in shown)})"
 
 
 def percent_correct(model: Any, problem: Problem) -> float:

@@ -99,7 +99,7 @@ def compare(X: np.ndarray, y: np.ndarray, gamma: float, C: float, repeats: int) 
 
     def ours() -> dict[str, np.ndarray]:
         return engine.train(
-            X, targets, weights, everything, (1, gamma, 0.0, 0, 50.0), costs, None,
+            X, targets, weights, everything, (1, gamma, 0.0, 1, 50.0), C=costs,
             tol=TOL, cache_mb=2 * gram_mb + 10, n_threads=1,
         )  # fmt: skip
 

@@ -77,7 +77,7 @@ class Machine:
                 gamma=kernel.gamma_of(X),
                 degree=kernel.degree,
                 coef0=kernel.coef0,
-                tol=1e-7,
+                tol=1e-6,
                 decision_function_shape="ovo",
             ).fit(X, y, sample_weight=weights)
 
