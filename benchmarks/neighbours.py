@@ -30,8 +30,6 @@ from threadpoolctl import threadpool_limits
 from common import Config, Timing, load, measure
 from problems import covertype, two_spirals, unit_cube
 from vicinal import CoverTreeNeighbors
-from vicinal.kernels import EUCLIDEAN
-from vicinal.neighbors import choose_algorithm
 
 N_QUERIES = 2000
 TOO_LONG_S = 10.0
@@ -82,7 +80,7 @@ def compare(config: Config, name: str, X: np.ndarray, Q: np.ndarray) -> Iterator
             "data": name,
             "points": f"{len(X):,} × {X.shape[1]}",
             "k": k,
-            "auto": choose_algorithm(X, k, EUCLIDEAN),
+            "auto": auto.result._index_.structure,
             "auto_ms": 1e3 * ours,
             "best_rival": best,
             "rival_ms": 1e3 * theirs[best],

@@ -126,12 +126,14 @@ class NeighbourIndex {
         const std::size_t n = queries.shape(0);
         std::vector<float> squared(n * k);
         std::vector<std::int32_t> index(n * k);
-        with_team(n_threads, [&](Team& team) {
+        const std::int64_t n_distances = with_team(n_threads, [&](Team& team) {
             const Neighbourhoods out{squared.data(), index.data()};
-            tree_ ? tree_->query(rows(queries), k, out, team) : scan_->query(rows(queries), k, out, team);
+            if (tree_) return tree_->query(rows(queries), k, out, team);
+            scan_->query(rows(queries), k, out, team);
+            return static_cast<std::int64_t>(n) * rows(points_).n;
         });
         const auto width = static_cast<std::size_t>(k);
-        return nb::make_tuple(own(std::move(squared), {n, width}), own(std::move(index), {n, width}));
+        return nb::make_tuple(own(std::move(squared), {n, width}), own(std::move(index), {n, width}), n_distances);
     }
 
     nb::tuple query_radius(const In<float, 2>& queries, double radius, int n_threads) const {
@@ -405,6 +407,7 @@ std::vector<std::string> instruction_sets() {
 }  // namespace
 
 NB_MODULE(VICINAL_MODULE, m) {
+    nb::set_leak_warnings(false);  // an index alive when the interpreter ends is no fault
     m.def("instruction_sets", &instruction_sets);
     m.attr("DUPLICATE") = static_cast<std::int64_t>(CoverTree::duplicate);
 

@@ -334,6 +334,7 @@ struct CoverTree::Frontier {
         bool operator<(const Entry& o) const { return bound > o.bound; }
     };
     std::vector<Entry> heap;
+    std::int64_t n_distances = 0;
 
     void push(Entry e) {
         heap.push_back(e);
@@ -348,7 +349,7 @@ struct CoverTree::Frontier {
 };
 
 // Visits the leaf blocks that may hold points within bound(), which may fall on the way. `visit` says
-// whether points as far as those it has just seen could still be of use.
+// whether points as far as those it has just seen, with higher indices, could still be of use.
 template <class Bound, class Visit>
 void CoverTree::search(const float* x, double x_self, Frontier& frontier, const Bound& bound, const Visit& visit) const {
     const float slack = metric_.relative_error();
@@ -365,6 +366,7 @@ void CoverTree::search(const float* x, double x_self, Frontier& frontier, const 
                 const vfloat gap = load(&to_centre_[b * lanes]) - to_centre;
                 const vfloat least = max(gap, -gap) - slack * (load(&to_centre_[b * lanes]) + to_centre);
                 if (bits(least <= reach) & lanes_within(b, cell.begin, cell.end)) {
+                    frontier.n_distances += lanes;
                     const bool more = visit(b, lanes_within(b, cell.begin, cell.end));
                     if (cell.radius == 0 && !more) break;
                     reach = bound();
@@ -378,6 +380,7 @@ void CoverTree::search(const float* x, double x_self, Frontier& frontier, const 
             const vfloat gap = max(to_parent - to_centre, to_centre - to_parent);
             if (!bits(gap - radius - slack * (to_parent + to_centre) <= reach)) continue;
             const vfloat d = sqrt(metric_.squared(x, x_self, child_centres_.block(b), child_centres_.block_self(b)));
+            frontier.n_distances += lanes;
             const vfloat least = d - radius - slack * (d + radius);
             float d_lane[lanes], least_lane[lanes];
             store(d_lane, d);
@@ -393,7 +396,7 @@ void CoverTree::search(const float* x, double x_self, Frontier& frontier, const 
     }
 }
 
-void CoverTree::query(const Rows& queries, int k, Neighbourhoods out, Team& team) const {
+std::int64_t CoverTree::query(const Rows& queries, int k, Neighbourhoods out, Team& team) const {
     std::vector<Nearest> nearest(team.size(), Nearest(k));
     std::vector<Frontier> frontier(team.size());
     const std::int64_t grain = std::clamp<std::int64_t>(queries.n / (16 * team.size()), 1, 64);
@@ -408,12 +411,16 @@ void CoverTree::query(const Rows& queries, int k, Neighbourhoods out, Team& team
                        const vfloat squared =
                            metric_.squared(x, self, points_.block(b), points_.block_self(b));
                        best.offer(squared, &state_.order[b * lanes], mask);
-                       return best.bound() > squared[std::countr_zero(mask)];
+                       const int last = 31 - std::countl_zero(mask);
+                       return best.accepts(squared[last], state_.order[b * lanes + last]);
                    });
             best.finish();
             best.write(out.squared + q * k, out.index + q * k);
         }
     });
+    std::int64_t n_distances = 0;
+    for (const auto& f : frontier) n_distances += f.n_distances;
+    return n_distances;
 }
 
 RadiusNeighbours CoverTree::query_radius(const Rows& queries, float squared_radius, Team& team) const {

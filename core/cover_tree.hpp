@@ -55,11 +55,11 @@ class CoverTree {
     CoverTree(Rows rows, const Metric& metric, double base, Team& team);
     CoverTree(Rows rows, const Metric& metric, State state, Team& team);
 
-    void query(const Rows& queries, int k, Neighbourhoods out, Team& team) const;
+    // Returns the number of distances computed, which tells whether a scan would have been cheaper.
+    std::int64_t query(const Rows& queries, int k, Neighbourhoods out, Team& team) const;
     RadiusNeighbours query_radius(const Rows& queries, float squared_radius, Team& team) const;
 
     const State& state() const { return state_; }
-    // Distances computed for the queries of the last call, for the benchmarks.
     static double choose_base(const Rows& rows, const Metric& metric);
 
   private:

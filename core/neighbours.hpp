@@ -97,8 +97,13 @@ struct BlockedPoints {
     }
 };
 
-// The k smallest (distance, index) pairs seen so far. A pair is one 64-bit key, since the bits of
-// non-negative floats sort as integers; equal distances are therefore decided by the index.
+// A (distance, index) pair in 64 bits, which sort as the pair does: the bits of non-negative floats
+// are in the order of their values.
+inline std::uint64_t key_of(float squared, std::int32_t index) {
+    return static_cast<std::uint64_t>(std::bit_cast<std::uint32_t>(squared)) << 32 | static_cast<std::uint32_t>(index);
+}
+
+// The k smallest (distance, index) pairs seen so far; equal distances are decided by the index.
 class Nearest {
   public:
     explicit Nearest(int k) : k_(k), capacity_(k <= 16 ? k : k + std::max(32, k / 4)) {
@@ -114,6 +119,9 @@ class Nearest {
     // Squared distances above this cannot be among the k nearest.
     float bound() const { return bound_; }
 
+    // Whether this pair is among the k nearest seen so far.
+    bool accepts(float squared, std::int32_t index) const { return key_of(squared, index) < bound_key_; }
+
     // Takes the pairs of a block whose bit is set in `candidates`.
     void offer(vfloat squared, const std::int32_t* index, std::uint32_t candidates) {
         candidates &= bits(squared <= bound_);
@@ -122,8 +130,7 @@ class Nearest {
         store(value, squared);
         for (; candidates; candidates &= candidates - 1) {
             const int lane = std::countr_zero(candidates);
-            const std::uint64_t key = static_cast<std::uint64_t>(std::bit_cast<std::uint32_t>(value[lane])) << 32 |
-                                      static_cast<std::uint32_t>(index[lane]);
+            const std::uint64_t key = key_of(value[lane], index[lane]);
             if (key < bound_key_) insert(key);
         }
     }
@@ -232,8 +239,7 @@ inline void append_within(vfloat squared, float bound, const std::int32_t* index
                           std::vector<std::uint64_t>& row) {
     for (mask &= bits(squared <= bound); mask; mask &= mask - 1) {
         const int lane = std::countr_zero(mask);
-        row.push_back(static_cast<std::uint64_t>(std::bit_cast<std::uint32_t>(static_cast<float>(squared[lane]))) << 32 |
-                      static_cast<std::uint32_t>(index[lane]));
+        row.push_back(key_of(squared[lane], index[lane]));
     }
 }
 

@@ -12,6 +12,9 @@ namespace {
 // there long, to the next bound, as it should be.
 constexpr double ridge = 1e-6;
 
+// Larger matrices than these leave the near caches, and the point of having them.
+constexpr std::size_t most_active = 4096, most_free = 1024;
+
 constexpr float tau = 1e-12f;  // stands for a curvature that is zero or, by rounding, negative
 
 // The largest value seen in each lane and the block it was in.
@@ -214,7 +217,7 @@ bool Smo::iterate(double tolerance, std::int64_t limit, std::int64_t& iterations
         const float gap = most + largest(max(fall[0], fall[1]));
         if (i < 0 || !(gap > tolerance)) return true;
         if (iteration >= limit) return false;
-        if (team && iteration % 1024 == 1023) team->check();
+        if (team && iteration % 64 == 63) team->check();
 
         row_i = gram_->row(i);
         const float diagonal_i = diagonal_[i];
@@ -251,10 +254,11 @@ bool Smo::iterate(double tolerance, std::int64_t limit, std::int64_t& iterations
 }
 
 // F = K beta - y, afresh, in double precision: what single precision lost on the way comes back.
-void Smo::recompute_gradient() {
+void Smo::recompute_gradient(Team* team) {
     std::vector<double> sum(padded(n_), 0.0);
     for (int i = 0; i < n_; ++i) {
         if (beta_[i] == 0.0) continue;
+        if (team) team->check();
         const float* row = gram_->row(i);
         const double beta = beta_[i];
         for (int k = 0; k < padded(n_); ++k) sum[k] += beta * row[k];
@@ -273,7 +277,7 @@ double Smo::free_step_cost() {
 
 // Minimises the objective over the free points, the others fixed, as far as the bounds allow.
 // Returns the number of operations it took.
-double Smo::settle_free_points() {
+double Smo::settle_free_points(Team* team) {
     double operations = free_step_cost();
     std::vector<int> point = free_;  // those that still move
     std::vector<double> gradient, to_gradient, to_ones;
@@ -290,6 +294,7 @@ double Smo::settle_free_points() {
     for (const int i : free_) before.push_back(beta_[i]);
 
     while (factor.order() >= 2) {
+        if (team) team->check();
         // delta = -K^-1 (g + nu 1), with nu such that it sums to zero
         const int m = factor.order();
         to_gradient = gradient;
@@ -400,14 +405,14 @@ void Smo::improve(double tolerance, std::int64_t& iterations, Team* team) {
     const double pair_cost = 8.0 * n_ + 1000;  // operations of one iteration of the pair loop
     double newton_cost = 0.0;
     while (iterations < most_iterations) {
-        // pairs get twice the time of Newton steps, which thus cannot cost much where they are of no use
-        const double limit = std::max(n_ / 10.0 + 20.0, 2.0 * std::max(newton_cost, free_step_cost()) / pair_cost);
+        // pairs get three times the time of Newton steps, which thus cannot cost much where they are of no use
+        const double limit = std::max(n_ / 10.0 + 20.0, 3.0 * std::max(newton_cost, free_step_cost()) / pair_cost);
         if (iterate(tolerance, static_cast<std::int64_t>(limit), iterations, team)) return;
         find_active_points();
-        if (n_ >= 128 && active_.size() < 0.7 * n_)
+        if (n_ >= 128 && active_.size() < 0.7 * n_ && active_.size() < most_active)
             solve_active_points(tolerance, iterations, team);
-        else
-            newton_cost = settle_free_points();
+        else if (free_.size() < most_free)
+            newton_cost = settle_free_points(team);
     }
 }
 
@@ -417,7 +422,7 @@ std::int64_t Smo::solve(double tolerance, Team* team) {
         const std::int64_t before = iterations;
         improve(0.9 * tolerance, iterations, team);
         if (round > 0 && iterations == before) break;
-        recompute_gradient();
+        recompute_gradient(team);
     }
     return iterations;
 }

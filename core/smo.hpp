@@ -76,9 +76,9 @@ class Smo {
   private:
     bool iterate(double tolerance, std::int64_t limit, std::int64_t& iterations, Team* team);
     void set_membership(int i);
-    void recompute_gradient();
+    void recompute_gradient(Team* team);
     double free_step_cost();
-    double settle_free_points();
+    double settle_free_points(Team* team);
     void find_active_points();
     void add_to_gradient(float step, int i);
     void improve(double tolerance, std::int64_t& iterations, Team* team);

@@ -1,8 +1,8 @@
 """The one door to array code.
 
 Everything above this package passes arrays to these functions and gets arrays back; what computes
-them is decided here. Today that is the compiled core on the CPU. Another engine is a module with the
-same functions.
+them is decided here. Today that is the compiled core on the CPU. Another engine is a module with
+the same functions.
 """
 
 from vicinal.engine.cpu import (

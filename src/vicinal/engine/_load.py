@@ -28,7 +28,7 @@ def load(name: str | None = None) -> tuple[str, ModuleType]:
     name = name or os.environ.get(VARIABLE) or available[-1]
     if name not in available:
         raise ImportError(
-            f"{VARIABLE}={name!r} is not available here: choose among {', '.join(available)}, or leave"
-            " it unset for the fastest."
+            f"{VARIABLE}={name!r} is not available here: choose among {', '.join(available)},"
+            " or leave it unset for the fastest."
         )
     return name, importlib.import_module(f"vicinal._core_{name}")

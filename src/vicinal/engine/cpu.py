@@ -1,8 +1,8 @@
 """The compiled core behind plain functions.
 
 Points are float32 and C-contiguous, already in the frame of their problem. Every function takes the
-number of threads, releases the GIL while it works, checks for Ctrl-C, and returns the same values for
-any number of threads.
+number of threads, releases the GIL while it works, checks for Ctrl-C, and returns the same values
+for any number of threads.
 """
 
 from __future__ import annotations
@@ -56,7 +56,12 @@ class NeighbourIndex:
 
     def query(self, queries: Floats, k: int, *, n_threads: int = 1) -> tuple[Floats, Codes]:
         """Return squared distances and indices of the k nearest, by distance and then index."""
-        return self._index.query(queries, k, n_threads)
+        squared, indices, _ = self._index.query(queries, k, n_threads)
+        return squared, indices
+
+    def count_distances(self, queries: Floats, k: int) -> float:
+        """Return how many distances a query for k neighbours computes, on average."""
+        return self._index.query(queries, k, 1)[2] / len(queries)
 
     def query_radius(
         self, queries: Floats, radius: float, *, n_threads: int = 1
@@ -143,8 +148,8 @@ def train(
 ) -> Arrays:
     """Train a machine on each neighbourhood and return the arrays of all.
 
-    `C` and `gammas` have a value for each machine; without `gammas`, the kernel says how wide it is.
-    Kernel matrices above `cache_mb` are computed row by row, on demand.
+    `C` and `gammas` have a value for each machine; without `gammas`, the kernel says how wide it
+    is. Kernel matrices above `cache_mb` are computed row by row, on demand.
     """
     return _core.train(
         points,

@@ -15,7 +15,7 @@ from vicinal.local.machines import Machines, Neighbourhoods, Training
 from vicinal.local.progress import Report, count, timed
 from vicinal.local.route import Route, Routing
 from vicinal.local.votes import Decisions
-from vicinal.neighbors.index import Algorithm, NeighbourIndex, choose_algorithm, make_index
+from vicinal.neighbors.index import Algorithm, NeighbourIndex, fastest, make_index
 from vicinal.problem import Floats, Problem
 
 Trainer = Callable[[Problem, Neighbourhoods, Training], Machines]
@@ -53,26 +53,24 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Indexes:
-    """A cover tree for its levels, and the index that answers queries, often the same."""
+    """A cover tree for its levels, and what answers queries for k neighbours and for one."""
 
     tree: engine.NeighbourIndex
-    queries: NeighbourIndex
-    algorithm: Algorithm
+    neighbours: NeighbourIndex
+    nearest: NeighbourIndex
 
     @classmethod
     def build(cls, problem: Problem, recipe: Recipe) -> Indexes:
         """Index the points of a problem."""
-        points, metric, k = problem.points, recipe.metric, recipe.n_neighbors
-        algorithm = recipe.algorithm
-        if algorithm == "auto":
-            algorithm = choose_algorithm(points, k, metric)
-        tree = engine.NeighbourIndex(
-            points, structure="tree", metric=metric, n_threads=recipe.n_threads
-        )
-        if algorithm == "tree":
-            return cls(tree, tree, algorithm)
-        queries = make_index(points, metric, algorithm=algorithm, n_threads=recipe.n_threads)
-        return cls(tree, queries, algorithm)
+        points, metric, n_threads = problem.points, recipe.metric, recipe.n_threads
+        tree = engine.NeighbourIndex(points, metric=metric, n_threads=n_threads)
+        if recipe.algorithm == "tree":
+            return cls(tree, tree, tree)
+        if recipe.algorithm == "auto":
+            neighbours = fastest(tree, recipe.n_neighbors, n_threads=n_threads)
+            return cls(tree, neighbours, fastest(tree, 1, n_threads=n_threads))
+        index = make_index(points, metric, algorithm=recipe.algorithm, n_threads=n_threads)
+        return cls(tree, index, index)
 
 
 @dataclass(frozen=True)
@@ -129,10 +127,10 @@ def fit_local_model(
     if indexes is None:
         with timed(report, "index"):
             indexes = Indexes.build(problem, recipe)
-        report["index"]["algorithm"] = indexes.algorithm
+        report["index"]["algorithm"] = indexes.neighbours.structure
         count(report, "index", points=problem.n_points)
     covering = Covering(
-        indexes.queries,
+        indexes.neighbours,
         candidates(indexes.tree.levels, recipe.centres, random_state),
         n_neighbors=recipe.n_neighbors,
         n_assigned=recipe.n_assigned,
@@ -152,7 +150,7 @@ def fit_local_model(
                 n_threads=recipe.n_threads,
             )
         else:
-            route = Route.to_owner(indexes.queries, cover)
+            route = Route.to_owner(indexes.nearest, cover)
         return LocalModel(
             problem, recipe.training.kernel, cover, Machines.concatenate(parts), route
         )

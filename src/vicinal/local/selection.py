@@ -197,7 +197,7 @@ cache_size, n_jobs
             recipe = self._recipe(problem, int(fitting[0]), 1, float(percentiles[0]))
             with timed(report, "index"):
                 indexes = Indexes.build(problem, recipe)
-            report["index"]["algorithm"] = indexes.algorithm
+            report["index"]["algorithm"] = indexes.neighbours.structure
             count(report, "index", points=problem.n_points)
 
             n_rounds = len(fitting) * n_rounds_of(self.n_centres)
@@ -206,7 +206,7 @@ cache_size, n_jobs
             with timed(report, "selection"):
                 results = search_parameters(
                     problem,
-                    indexes.queries,
+                    indexes.neighbours,
                     fitting.tolist(),
                     Grid.of(C, percentiles, self.cv, recipe.training),
                     recipe.training,
