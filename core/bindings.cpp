@@ -70,7 +70,8 @@ void require(bool condition, const char* message) {
 template <class T>
 void require_below(const T* index, std::size_t n, std::int64_t limit, const char* message) {
     bool inside = true;
-    for (std::size_t i = 0; i < n; ++i) inside &= index[i] >= 0 && static_cast<std::int64_t>(index[i]) < limit;
+    for (std::size_t i = 0; i < n; ++i)
+        inside &= index[i] >= 0 && static_cast<std::int64_t>(index[i]) < limit;
     require(inside, message);
 }
 
@@ -121,7 +122,8 @@ class NeighbourIndex {
     }
 
     nb::tuple query(const In<float, 2>& queries, int k, int n_threads) const {
-        require(static_cast<int>(queries.shape(1)) == metric_.d, "queries and points differ in their number of features");
+        require(static_cast<int>(queries.shape(1)) == metric_.d,
+                "queries and points differ in their number of features");
         require(k >= 1 && k <= rows(points_).n, "k must lie between 1 and the number of points");
         const std::size_t n = queries.shape(0);
         std::vector<float> squared(n * k);
@@ -133,17 +135,20 @@ class NeighbourIndex {
             return static_cast<std::int64_t>(n) * rows(points_).n;
         });
         const auto width = static_cast<std::size_t>(k);
-        return nb::make_tuple(own(std::move(squared), {n, width}), own(std::move(index), {n, width}), n_distances);
+        return nb::make_tuple(own(std::move(squared), {n, width}), own(std::move(index), {n, width}),
+                              n_distances);
     }
 
     nb::tuple query_radius(const In<float, 2>& queries, double radius, int n_threads) const {
-        require(static_cast<int>(queries.shape(1)) == metric_.d, "queries and points differ in their number of features");
+        require(static_cast<int>(queries.shape(1)) == metric_.d,
+                "queries and points differ in their number of features");
         const auto squared = static_cast<float>(radius * radius);
         RadiusNeighbours found = with_team(n_threads, [&](Team& team) {
             return tree_ ? tree_->query_radius(rows(queries), squared, team)
                          : scan_->query_radius(rows(queries), squared, team);
         });
-        return nb::make_tuple(own(std::move(found.row_ptr)), own(std::move(found.squared)), own(std::move(found.index)));
+        return nb::make_tuple(own(std::move(found.row_ptr)), own(std::move(found.squared)),
+                              own(std::move(found.index)));
     }
 
     const CoverTree& tree() const {
@@ -186,14 +191,18 @@ NeighbourIndex tree_from_state(In<float, 2> points, const KernelTuple& metric, d
     require(n > 0 && order.shape(0) == n && levels.shape(0) == n && parents.shape(0) == n, broken);
     require(n_cells > 0 && cells.shape(1) == 5 && radius.shape(0) == n_cells && base > 1, broken);
     require_below(order.data(), n, static_cast<std::int64_t>(n), broken);
-    CoverTree::State s{base, {order.data(), order.data() + n}, {levels.data(), levels.data() + n},
-                       {parents.data(), parents.data() + n}, {}};
+    CoverTree::State s{base,
+                       {order.data(), order.data() + n},
+                       {levels.data(), levels.data() + n},
+                       {parents.data(), parents.data() + n},
+                       {}};
     for (std::size_t c = 0; c < n_cells; ++c) {
         const std::int32_t* row = cells.data() + 5 * c;
         const auto last = static_cast<std::int64_t>(row[3]) + row[4];
         require(row[0] >= 0 && row[0] < static_cast<std::int64_t>(n) && row[1] >= 0 && row[1] < row[2] &&
                     row[2] <= static_cast<std::int64_t>(n) && row[4] >= 0 && radius.data()[c] >= 0 &&
-                    (row[4] == 0 || (row[3] > static_cast<std::int64_t>(c) && last <= static_cast<std::int64_t>(n_cells))),
+                    (row[4] == 0 ||
+                     (row[3] > static_cast<std::int64_t>(c) && last <= static_cast<std::int64_t>(n_cells))),
                 broken);
         s.cells.push_back({row[0], row[1], row[2], row[3], row[4], radius.data()[c]});
     }
@@ -222,24 +231,28 @@ NeighbourhoodList neighbourhoods_of(const In<std::int32_t, 2>& a, std::int64_t n
 
 const float* per_machine(const std::optional<In<float, 1>>& a, std::int64_t n) {
     if (!a) return nullptr;
-    require(static_cast<std::int64_t>(a->shape(0)) == n, "C and gammas need one value for each neighbourhood");
+    require(static_cast<std::int64_t>(a->shape(0)) == n,
+            "C and gammas need one value for each neighbourhood");
     return a->data();
 }
 
 void require_targets(const Data& data, int n_classes) {
-    require_below(data.targets, static_cast<std::size_t>(data.points.n), n_classes, "a target names a class that does not exist");
+    require_below(data.targets, static_cast<std::size_t>(data.points.n), n_classes,
+                  "a target names a class that does not exist");
 }
 
-nb::dict train_machines(const In<float, 2>& points, const In<std::int32_t, 1>& targets, const In<float, 1>& weights,
-                        const In<std::int32_t, 2>& neighbourhoods, const SpecTuple& spec, const In<float, 1>& C,
-                        const std::optional<In<float, 1>>& gammas, double tol, double cache_mb, int n_threads) {
+nb::dict train_machines(const In<float, 2>& points, const In<std::int32_t, 1>& targets,
+                        const In<float, 1>& weights, const In<std::int32_t, 2>& neighbourhoods,
+                        const SpecTuple& spec, const In<float, 1>& C,
+                        const std::optional<In<float, 1>>& gammas, double tol, double cache_mb,
+                        int n_threads) {
     const Data data = DataArrays{points, targets, weights}.view();
     const NeighbourhoodList list = neighbourhoods_of(neighbourhoods, data.points.n);
     const Settings settings = settings_of(spec, tol, cache_mb);
     const float* C_data = per_machine(C, list.n);
     const float* gamma_data = per_machine(gammas, list.n);
-    const std::vector<Machine> machines =
-        with_team(n_threads, [&](Team& team) { return train(data, list, settings, C_data, gamma_data, team); });
+    const std::vector<Machine> machines = with_team(
+        n_threads, [&](Team& team) { return train(data, list, settings, C_data, gamma_data, team); });
 
     std::vector<float> gamma, coef, bias;
     std::vector<std::int64_t> sv_ptr{0}, class_ptr{0}, coef_ptr{0}, bias_ptr{0}, n_iter;
@@ -281,13 +294,14 @@ void require_starts(const In<std::int64_t, 1>& ptr, std::size_t n_machines, std:
     for (std::size_t m = 0; m < n_machines; ++m) require(ptr.data()[m] <= ptr.data()[m + 1], message);
 }
 
-Out<double> evaluate_machines(const In<float, 2>& points, const In<float, 1>& gamma, const In<std::int64_t, 1>& sv_ptr,
-                              const In<std::int32_t, 1>& sv, const In<std::int64_t, 1>& class_ptr,
-                              const In<std::int32_t, 1>& classes, const In<std::int32_t, 1>& class_sv,
-                              const In<std::int64_t, 1>& coef_ptr, const In<float, 1>& coef,
-                              const In<std::int64_t, 1>& bias_ptr, const In<float, 1>& bias,
-                              const In<float, 2>& queries, const In<std::int32_t, 1>& routes, int n_classes,
-                              const SpecTuple& spec, int n_threads) {
+Out<double> evaluate_machines(const In<float, 2>& points, const In<float, 1>& gamma,
+                              const In<std::int64_t, 1>& sv_ptr, const In<std::int32_t, 1>& sv,
+                              const In<std::int64_t, 1>& class_ptr, const In<std::int32_t, 1>& classes,
+                              const In<std::int32_t, 1>& class_sv, const In<std::int64_t, 1>& coef_ptr,
+                              const In<float, 1>& coef, const In<std::int64_t, 1>& bias_ptr,
+                              const In<float, 1>& bias, const In<float, 2>& queries,
+                              const In<std::int32_t, 1>& routes, int n_classes, const SpecTuple& spec,
+                              int n_threads) {
     const std::size_t n_machines = gamma.shape(0), n = queries.shape(0);
     require(n_classes >= 2, "there must be at least two classes");
     require(queries.shape(1) == points.shape(1), "queries and points differ in their number of features");
@@ -297,7 +311,8 @@ Out<double> evaluate_machines(const In<float, 2>& points, const In<float, 1>& ga
     require_starts(coef_ptr, n_machines, coef.shape(0));
     require_starts(bias_ptr, n_machines, bias.shape(0));
     require(class_sv.shape(0) == classes.shape(0), "the machines' arrays do not fit together");
-    require_below(sv.data(), sv.size(), static_cast<std::int64_t>(points.shape(0)), "a support vector does not exist");
+    require_below(sv.data(), sv.size(), static_cast<std::int64_t>(points.shape(0)),
+                  "a support vector does not exist");
     require_below(classes.data(), classes.size(), n_classes, "a machine names a class that does not exist");
     require_below(routes.data(), n, static_cast<std::int64_t>(n_machines), "a route leads to no machine");
     for (std::size_t m = 0; m < n_machines; ++m) {
@@ -308,27 +323,38 @@ Out<double> evaluate_machines(const In<float, 2>& points, const In<float, 1>& ga
             require(class_sv.data()[a] >= 0, "the machines' arrays do not fit together");
             counted += class_sv.data()[a];
         }
-        require(c >= 1 && counted == n_sv && run(coef_ptr) == (c - 1) * n_sv && run(bias_ptr) == c * (c - 1) / 2,
-                "the machines' arrays do not fit together");
+        require(
+            c >= 1 && counted == n_sv && run(coef_ptr) == (c - 1) * n_sv && run(bias_ptr) == c * (c - 1) / 2,
+            "the machines' arrays do not fit together");
     }
-    const MachineArrays machines{gamma.data(), sv_ptr.data(), class_ptr.data(), coef_ptr.data(), bias_ptr.data(),
-                                 sv.data(), classes.data(), class_sv.data(), coef.data(), bias.data(),
+    const MachineArrays machines{gamma.data(),
+                                 sv_ptr.data(),
+                                 class_ptr.data(),
+                                 coef_ptr.data(),
+                                 bias_ptr.data(),
+                                 sv.data(),
+                                 classes.data(),
+                                 class_sv.data(),
+                                 coef.data(),
+                                 bias.data(),
                                  static_cast<std::int64_t>(n_machines)};
     const Kernel kernel = settings_of(spec, 1.0, 0.0).kernel;
     const std::size_t width = n_classes == 2 ? 1 : n_classes;
     std::vector<double> decisions(n * width);
     with_team(n_threads, [&](Team& team) {
-        evaluate(rows(points), machines, kernel, rows(queries), routes.data(), n_classes, decisions.data(), team);
+        evaluate(rows(points), machines, kernel, rows(queries), routes.data(), n_classes, decisions.data(),
+                 team);
     });
     if (width == 1) return own(std::move(decisions));
     return own(std::move(decisions), {n, width});
 }
 
 Out<double> train_and_evaluate_machines(const In<float, 2>& points, const In<std::int32_t, 1>& targets,
-                                        const In<float, 1>& weights, const In<std::int32_t, 2>& neighbourhoods,
+                                        const In<float, 1>& weights,
+                                        const In<std::int32_t, 2>& neighbourhoods,
                                         const In<float, 2>& queries, int n_classes, const SpecTuple& spec,
-                                        const In<float, 1>& C, const std::optional<In<float, 1>>& gammas, double tol,
-                                        double cache_mb, int n_threads) {
+                                        const In<float, 1>& C, const std::optional<In<float, 1>>& gammas,
+                                        double tol, double cache_mb, int n_threads) {
     const Data data = DataArrays{points, targets, weights}.view();
     const NeighbourhoodList list = neighbourhoods_of(neighbourhoods, data.points.n);
     const std::size_t n = queries.shape(0);
@@ -342,7 +368,8 @@ Out<double> train_and_evaluate_machines(const In<float, 2>& points, const In<std
     const std::size_t width = n_classes == 2 ? 1 : n_classes;
     std::vector<double> decisions(n * width);
     with_team(n_threads, [&](Team& team) {
-        train_and_evaluate(data, list, settings, C_data, gamma_data, rows(queries), n_classes, decisions.data(), team);
+        train_and_evaluate(data, list, settings, C_data, gamma_data, rows(queries), n_classes,
+                           decisions.data(), team);
     });
     if (width == 1) return own(std::move(decisions));
     return own(std::move(decisions), {n, width});
@@ -351,15 +378,18 @@ Out<double> train_and_evaluate_machines(const In<float, 2>& points, const In<std
 Out<double> cross_validate_machines(const In<float, 2>& points, const In<std::int32_t, 1>& targets,
                                     const In<float, 1>& weights, const In<std::int32_t, 2>& neighbourhoods,
                                     int n_internal, int n_folds, const SpecTuple& spec,
-                                    const std::vector<double>& percentiles, const std::vector<float>& C, double tol,
-                                    double cache_mb, int n_threads) {
+                                    const std::vector<double>& percentiles, const std::vector<float>& C,
+                                    double tol, double cache_mb, int n_threads) {
     const Data data = DataArrays{points, targets, weights}.view();
     const NeighbourhoodList list = neighbourhoods_of(neighbourhoods, data.points.n);
-    require(n_internal >= 1 && n_internal <= list.k, "n_internal must lie between 1 and the neighbourhood's size");
+    require(n_internal >= 1 && n_internal <= list.k,
+            "n_internal must lie between 1 and the neighbourhood's size");
     require(n_folds >= 2 && n_internal < list.k + (n_folds > 1), "n_folds must be at least 2");
     require(!percentiles.empty() && !C.empty(), "there must be something to choose from");
-    for (const double p : percentiles) require(p >= 0 && p <= 100, "the percentile must lie between 0 and 100");
-    for (std::size_t i = 1; i < C.size(); ++i) require(C[i - 1] > 0 && C[i - 1] <= C[i], "C must be positive and ascending");
+    for (const double p : percentiles)
+        require(p >= 0 && p <= 100, "the percentile must lie between 0 and 100");
+    for (std::size_t i = 1; i < C.size(); ++i)
+        require(C[i - 1] > 0 && C[i - 1] <= C[i], "C must be positive and ascending");
     const Settings settings = settings_of(spec, tol, cache_mb);
     const auto n = static_cast<std::size_t>(list.n);
     std::vector<double> errors(n * percentiles.size() * C.size());
@@ -384,8 +414,8 @@ Out<bool> accept(const In<std::int32_t, 1>& candidates, const In<std::int32_t, 2
     auto* accepted = new bool[n];
     nb::capsule owner(accepted, [](void* p) noexcept { delete[] static_cast<bool*>(p); });
     accept_centres(candidates.data(), static_cast<std::int64_t>(n), neighbours.data(),
-                   static_cast<int>(neighbours.shape(1)), n_assigned, covered.data(), ranks.data(), owners.data(),
-                   first_id, accepted);
+                   static_cast<int>(neighbours.shape(1)), n_assigned, covered.data(), ranks.data(),
+                   owners.data(), first_id, accepted);
     return Out<bool>(accepted, {n}, owner);
 }
 
@@ -415,24 +445,29 @@ NB_MODULE(VICINAL_MODULE, m) {
         .def(nb::init<In<float, 2>, const std::string&, double, const KernelTuple&, int>(), nb::arg("points"),
              nb::arg("structure"), nb::arg("base"), nb::arg("metric"), nb::arg("n_threads"))
         .def("query", &NeighbourIndex::query, nb::arg("queries"), nb::arg("k"), nb::arg("n_threads"))
-        .def("query_radius", &NeighbourIndex::query_radius, nb::arg("queries"), nb::arg("radius"), nb::arg("n_threads"))
+        .def("query_radius", &NeighbourIndex::query_radius, nb::arg("queries"), nb::arg("radius"),
+             nb::arg("n_threads"))
         .def("levels", [](const NeighbourIndex& i) { return copy_of(i.tree().state().levels, i.n()); })
         .def("parents", [](const NeighbourIndex& i) { return copy_of(i.tree().state().parents, i.n()); })
         .def("base", [](const NeighbourIndex& i) { return i.tree().state().base; })
         .def("state", &tree_state);
-    m.def("tree_from_state", &tree_from_state, nb::arg("points"), nb::arg("metric"), nb::arg("base"), nb::arg("order"),
-          nb::arg("levels"), nb::arg("parents"), nb::arg("cells"), nb::arg("radius"), nb::arg("n_threads"));
+    m.def("tree_from_state", &tree_from_state, nb::arg("points"), nb::arg("metric"), nb::arg("base"),
+          nb::arg("order"), nb::arg("levels"), nb::arg("parents"), nb::arg("cells"), nb::arg("radius"),
+          nb::arg("n_threads"));
     m.def("accept_centres", &accept);
-    m.def("train", &train_machines, nb::arg("points"), nb::arg("targets"), nb::arg("weights"), nb::arg("neighbourhoods"),
-          nb::arg("spec"), nb::arg("C"), nb::arg("gammas").none(), nb::arg("tol"), nb::arg("cache_mb"), nb::arg("n_threads"));
-    m.def("evaluate", &evaluate_machines, nb::arg("points"), nb::arg("gamma"), nb::arg("sv_ptr"), nb::arg("sv"),
-          nb::arg("class_ptr"), nb::arg("classes"), nb::arg("class_sv"), nb::arg("coef_ptr"), nb::arg("coef"),
-          nb::arg("bias_ptr"), nb::arg("bias"), nb::arg("queries"), nb::arg("routes"), nb::arg("n_classes"),
-          nb::arg("spec"), nb::arg("n_threads"));
-    m.def("train_and_evaluate", &train_and_evaluate_machines, nb::arg("points"), nb::arg("targets"), nb::arg("weights"),
-          nb::arg("neighbourhoods"), nb::arg("queries"), nb::arg("n_classes"), nb::arg("spec"), nb::arg("C"),
-          nb::arg("gammas").none(), nb::arg("tol"), nb::arg("cache_mb"), nb::arg("n_threads"));
-    m.def("cross_validate", &cross_validate_machines, nb::arg("points"), nb::arg("targets"), nb::arg("weights"),
-          nb::arg("neighbourhoods"), nb::arg("n_internal"), nb::arg("n_folds"), nb::arg("spec"), nb::arg("percentiles"),
-          nb::arg("C"), nb::arg("tol"), nb::arg("cache_mb"), nb::arg("n_threads"));
+    m.def("train", &train_machines, nb::arg("points"), nb::arg("targets"), nb::arg("weights"),
+          nb::arg("neighbourhoods"), nb::arg("spec"), nb::arg("C"), nb::arg("gammas").none(), nb::arg("tol"),
+          nb::arg("cache_mb"), nb::arg("n_threads"));
+    m.def("evaluate", &evaluate_machines, nb::arg("points"), nb::arg("gamma"), nb::arg("sv_ptr"),
+          nb::arg("sv"), nb::arg("class_ptr"), nb::arg("classes"), nb::arg("class_sv"), nb::arg("coef_ptr"),
+          nb::arg("coef"), nb::arg("bias_ptr"), nb::arg("bias"), nb::arg("queries"), nb::arg("routes"),
+          nb::arg("n_classes"), nb::arg("spec"), nb::arg("n_threads"));
+    m.def("train_and_evaluate", &train_and_evaluate_machines, nb::arg("points"), nb::arg("targets"),
+          nb::arg("weights"), nb::arg("neighbourhoods"), nb::arg("queries"), nb::arg("n_classes"),
+          nb::arg("spec"), nb::arg("C"), nb::arg("gammas").none(), nb::arg("tol"), nb::arg("cache_mb"),
+          nb::arg("n_threads"));
+    m.def("cross_validate", &cross_validate_machines, nb::arg("points"), nb::arg("targets"),
+          nb::arg("weights"), nb::arg("neighbourhoods"), nb::arg("n_internal"), nb::arg("n_folds"),
+          nb::arg("spec"), nb::arg("percentiles"), nb::arg("C"), nb::arg("tol"), nb::arg("cache_mb"),
+          nb::arg("n_threads"));
 }

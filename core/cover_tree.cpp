@@ -58,7 +58,8 @@ class Builder {
                 split(static_cast<std::int32_t>(c), s_.cells, everything, &team_);
         }
         everything = {};
-        std::ranges::stable_sort(small, std::greater{}, [&](auto c) { return s_.cells[c].end - s_.cells[c].begin; });
+        std::ranges::stable_sort(small, std::greater{},
+                                 [&](auto c) { return s_.cells[c].end - s_.cells[c].begin; });
         std::vector<Scratch> scratch(team_.size());
         std::vector<std::vector<CoverTree::Cell>> below(small.size());
         team_.for_each(static_cast<std::int64_t>(small.size()), [&](std::int64_t i, int member) {
@@ -95,9 +96,11 @@ class Builder {
         const double self = metric_.self(rows_[centre]);
         for_ranges(team, n_blocks(end - begin), 1024, [&](std::int64_t b0, std::int64_t b1, int member) {
             for (std::int64_t b = b0; b < b1; ++b) {
-                const vfloat dist = sqrt(metric_.squared(rows_[centre], self, s.blocks.block(b), s.blocks.block_self(b)));
+                const vfloat dist =
+                    sqrt(metric_.squared(rows_[centre], self, s.blocks.block(b), s.blocks.block_self(b)));
                 store(&s.distance[b * lanes], dist);
-                for (std::int32_t i = begin + b * lanes; i < std::min<std::int64_t>(end, begin + (b + 1) * lanes); ++i)
+                for (std::int32_t i = begin + b * lanes;
+                     i < std::min<std::int64_t>(end, begin + (b + 1) * lanes); ++i)
                     far[member].offer({dist[i - begin - b * lanes], s_.order[i], i});
             }
         });
@@ -108,15 +111,16 @@ class Builder {
 
     // Lets the new child `centre` take the points in blocks [b0, b1) that are nearer to it than to
     // their child so far, and returns the farthest point from all children.
-    Farthest take(Scratch& s, std::int32_t begin, std::int32_t n, std::int64_t b0, std::int64_t b1, std::int32_t centre,
-                  double self, std::int32_t child) {
+    Farthest take(Scratch& s, std::int32_t begin, std::int32_t n, std::int64_t b0, std::int64_t b1,
+                  std::int32_t centre, double self, std::int32_t child) {
         vfloat best = splat(-1.0f);
         vint best_block = splat(std::int32_t{0});
         for (std::int64_t b = b0; b < b1; ++b) {
             float* distance = &s.distance[b * lanes];
             std::int32_t* owner = &s.owner[b * lanes];
             const vfloat old = load(distance);
-            const vfloat now = sqrt(metric_.squared(rows_[centre], self, s.blocks.block(b), s.blocks.block_self(b)));
+            const vfloat now =
+                sqrt(metric_.squared(rows_[centre], self, s.blocks.block(b), s.blocks.block_self(b)));
             const vint nearer = now < old;
             const vfloat nearest = select(nearer, now, old);
             store(distance, nearest);
@@ -254,7 +258,8 @@ double CoverTree::choose_base(const Rows& rows, const Metric& metric) {
             double self[lanes];
             for (int l = 0; l < filled; ++l) self[l] = metric.self(rows[sample[b + l]]);
             for (int l = filled; l < lanes; ++l) self[l] = self[0];
-            const vfloat d = sqrt(metric.squared(rows[centre], metric.self(rows[centre]), block.data(), self));
+            const vfloat d =
+                sqrt(metric.squared(rows[centre], metric.self(rows[centre]), block.data(), self));
             for (int l = 0; l < filled; ++l) {
                 distance[b + l] = std::min(distance[b + l], static_cast<float>(d[l]));
                 far.offer({distance[b + l], sample[b + l], 0});
@@ -265,11 +270,13 @@ double CoverTree::choose_base(const Rows& rows, const Metric& metric) {
     }
     if (!(radius[many] > 0)) return 2.0;
     // radius ~ children^(-1/D): the base at which a cell has eight children is 8^(1/D).
-    const double inverse_dimension = std::log(radius[few] / radius[many]) / std::log(static_cast<double>(many) / few);
+    const double inverse_dimension =
+        std::log(radius[few] / radius[many]) / std::log(static_cast<double>(many) / few);
     return std::clamp(std::pow(8.0, inverse_dimension), 1.05, 2.0);
 }
 
-CoverTree::CoverTree(Rows rows, const Metric& metric, double base, Team& team) : rows_(rows), metric_(metric) {
+CoverTree::CoverTree(Rows rows, const Metric& metric, double base, Team& team)
+    : rows_(rows), metric_(metric) {
     state_.base = base > 1 ? base : choose_base(rows, metric);
     Builder(rows_, metric_, state_, team).run();
     prepare(team);
@@ -351,7 +358,8 @@ struct CoverTree::Frontier {
 // Visits the leaf blocks that may hold points within bound(), which may fall on the way. `visit` says
 // whether points as far as those it has just seen, with higher indices, could still be of use.
 template <class Bound, class Visit>
-void CoverTree::search(const float* x, double x_self, Frontier& frontier, const Bound& bound, const Visit& visit) const {
+void CoverTree::search(const float* x, double x_self, Frontier& frontier, const Bound& bound,
+                       const Visit& visit) const {
     const float slack = metric_.relative_error();
     frontier.heap.clear();
     frontier.push({0.0f, metric_.distance(x, rows_[state_.cells[0].centre]), 0});
@@ -376,21 +384,24 @@ void CoverTree::search(const float* x, double x_self, Frontier& frontier, const 
         }
         const std::int64_t last = child_block_[c] + n_blocks(cell.n_children);
         for (std::int64_t b = child_block_[c]; b < last; ++b) {
-            const vfloat radius = load(&child_radius_[b * lanes]), to_parent = load(&child_to_parent_[b * lanes]);
+            const vfloat radius = load(&child_radius_[b * lanes]),
+                         to_parent = load(&child_to_parent_[b * lanes]);
             const vfloat gap = max(to_parent - to_centre, to_centre - to_parent);
             if (!bits(gap - radius - slack * (to_parent + to_centre) <= reach)) continue;
-            const vfloat d = sqrt(metric_.squared(x, x_self, child_centres_.block(b), child_centres_.block_self(b)));
+            const vfloat d =
+                sqrt(metric_.squared(x, x_self, child_centres_.block(b), child_centres_.block_self(b)));
             frontier.n_distances += lanes;
             const vfloat least = d - radius - slack * (d + radius);
             float d_lane[lanes], least_lane[lanes];
             store(d_lane, d);
             store(least_lane, least);
-            for (std::uint32_t mask = bits(least <= reach) &
-                                      lanes_within(b - child_block_[c], 0, cell.n_children);
+            for (std::uint32_t mask =
+                     bits(least <= reach) & lanes_within(b - child_block_[c], 0, cell.n_children);
                  mask; mask &= mask - 1) {
                 const int l = std::countr_zero(mask);
-                frontier.push({std::max(lower, least_lane[l]), d_lane[l],
-                               cell.first_child + static_cast<std::int32_t>((b - child_block_[c]) * lanes + l)});
+                frontier.push(
+                    {std::max(lower, least_lane[l]), d_lane[l],
+                     cell.first_child + static_cast<std::int32_t>((b - child_block_[c]) * lanes + l)});
             }
         }
     }
@@ -406,14 +417,14 @@ std::int64_t CoverTree::query(const Rows& queries, int k, Neighbourhoods out, Te
             best.clear();
             const float* x = queries[q];
             const double self = metric_.self(x);
-            search(x, self, frontier[member], [&] { return std::sqrt(best.bound()); },
-                   [&](std::int64_t b, std::uint32_t mask) {
-                       const vfloat squared =
-                           metric_.squared(x, self, points_.block(b), points_.block_self(b));
-                       best.offer(squared, &state_.order[b * lanes], mask);
-                       const int last = 31 - std::countl_zero(mask);
-                       return best.accepts(squared[last], state_.order[b * lanes + last]);
-                   });
+            search(
+                x, self, frontier[member], [&] { return std::sqrt(best.bound()); },
+                [&](std::int64_t b, std::uint32_t mask) {
+                    const vfloat squared = metric_.squared(x, self, points_.block(b), points_.block_self(b));
+                    best.offer(squared, &state_.order[b * lanes], mask);
+                    const int last = 31 - std::countl_zero(mask);
+                    return best.accepts(squared[last], state_.order[b * lanes + last]);
+                });
             best.finish();
             best.write(out.squared + q * k, out.index + q * k);
         }
@@ -428,12 +439,13 @@ RadiusNeighbours CoverTree::query_radius(const Rows& queries, float squared_radi
         Frontier frontier;
         const float* x = queries[q];
         const double self = metric_.self(x);
-        search(x, self, frontier, [&] { return std::sqrt(squared_radius); },
-               [&](std::int64_t b, std::uint32_t mask) {
-                   append_within(metric_.squared(x, self, points_.block(b), points_.block_self(b)), squared_radius,
-                                 &state_.order[b * lanes], mask, row);
-                   return true;
-               });
+        search(
+            x, self, frontier, [&] { return std::sqrt(squared_radius); },
+            [&](std::int64_t b, std::uint32_t mask) {
+                append_within(metric_.squared(x, self, points_.block(b), points_.block_self(b)),
+                              squared_radius, &state_.order[b * lanes], mask, row);
+                return true;
+            });
     });
 }
 

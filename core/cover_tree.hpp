@@ -66,16 +66,17 @@ class CoverTree {
     struct Frontier;
     void prepare(Team& team);
     template <class Bound, class Visit>
-    void search(const float* x, double x_self, Frontier& frontier, const Bound& bound, const Visit& visit) const;
+    void search(const float* x, double x_self, Frontier& frontier, const Bound& bound,
+                const Visit& visit) const;
 
     Rows rows_;
     Metric metric_;
     State state_;
-    BlockedPoints points_;                     // in the order of the cells
-    std::vector<float> to_centre_;             // by position: distance to the centre of its leaf
-    std::vector<std::int64_t> child_block_;    // by cell: first block of its children's centres
+    BlockedPoints points_;                   // in the order of the cells
+    std::vector<float> to_centre_;           // by position: distance to the centre of its leaf
+    std::vector<std::int64_t> child_block_;  // by cell: first block of its children's centres
     BlockedPoints child_centres_;
-    AlignedVector<float> child_radius_;        // by slot of those blocks
+    AlignedVector<float> child_radius_;  // by slot of those blocks
     AlignedVector<float> child_to_parent_;
 };
 

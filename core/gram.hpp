@@ -57,9 +57,11 @@ inline void mirror(float* tile, int k, int stride) {
     for (int i = 0; i < k; i += lanes)
         for (int j = i + lanes; j < k; j += lanes) {
             vfloat row[lanes];
-            for (int r = 0; r < lanes; ++r) row[r] = load(tile + static_cast<std::int64_t>(std::min(i + r, k - 1)) * stride + j);
+            for (int r = 0; r < lanes; ++r)
+                row[r] = load(tile + static_cast<std::int64_t>(std::min(i + r, k - 1)) * stride + j);
             transpose(row);
-            for (int r = 0; r < lanes && j + r < k; ++r) store(tile + static_cast<std::int64_t>(j + r) * stride + i, row[r]);
+            for (int r = 0; r < lanes && j + r < k; ++r)
+                store(tile + static_cast<std::int64_t>(j + r) * stride + i, row[r]);
         }
 }
 
@@ -101,7 +103,8 @@ inline double local_gamma(const LocalPoints& points, double percentile, std::vec
                 if (squared[j - b * lanes] > 0) sample.push_back(squared[j - b * lanes]);
         }
     if (sample.empty()) return 1.0;  // all points are equal: any width will do
-    const auto place = static_cast<std::size_t>(percentile / 100.0 * static_cast<double>(sample.size() - 1) + 0.5);
+    const auto place =
+        static_cast<std::size_t>(percentile / 100.0 * static_cast<double>(sample.size() - 1) + 0.5);
     std::nth_element(sample.begin(), sample.begin() + place, sample.end());
     return 1.0 / sample[place];
 }
@@ -122,8 +125,9 @@ class CachedGram final : public GramRows {
     const float* row(int i) override {
         int slot = slot_of_[i];
         if (slot < 0) {
-            slot = n_used_ < n_slots_ ? n_used_++
-                                      : static_cast<int>(std::min_element(used_.begin(), used_.end()) - used_.begin());
+            slot = n_used_ < n_slots_
+                       ? n_used_++
+                       : static_cast<int>(std::min_element(used_.begin(), used_.end()) - used_.begin());
             if (row_in_[slot] >= 0) slot_of_[row_in_[slot]] = -1;
             row_in_[slot] = i;
             slot_of_[i] = slot;
@@ -141,10 +145,18 @@ class CachedGram final : public GramRows {
         return static_cast<float>(kernel_.from_dot(dot));
     }
 
+    void part(const std::vector<int>& members, float* out) override {
+        std::vector<std::int32_t> index;
+        for (const int i : members) index.push_back(points_.index[i]);
+        part_points_.gather_from(points_.rows, index.data(), static_cast<int>(index.size()));
+        gram_tile(part_points_, kernel_, out);
+    }
+
   private:
     void compute(int i, float* out) const {
         for (int b = 0; b < stride_ / lanes; ++b)
-            store(out + b * lanes, kernel_(ingredients(kernel_, points_[i], points_.block(b), points_.rows.d)));
+            store(out + b * lanes,
+                  kernel_(ingredients(kernel_, points_[i], points_.block(b), points_.rows.d)));
     }
 
     const LocalPoints& points_;
@@ -154,6 +166,7 @@ class CachedGram final : public GramRows {
     std::vector<std::int64_t> used_;
     std::int64_t clock_ = 0;
     AlignedVector<float> data_;
+    LocalPoints part_points_;
 };
 
 }  // namespace vicinal

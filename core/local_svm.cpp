@@ -33,20 +33,9 @@ std::vector<std::int32_t> classes_present(const Data& data, const std::int32_t* 
 
 // A whole kernel matrix is worth computing while it fits the second-level cache; of a larger one the
 // solver may well need only a part, and computing rows as it asks for them costs less.
+bool fits(int k, std::int64_t bytes) { return static_cast<std::int64_t>(k) * padded(k) * 4 <= bytes; }
 bool worth_a_tile(int k, std::int64_t cache_bytes) {
-    return static_cast<std::int64_t>(k) * padded(k) * 4 <= std::min<std::int64_t>(cache_bytes, 5 << 20);
-}
-
-// The rows and columns of a kernel matrix that belong to some of its points.
-void copy_part(const float* gram, int stride, const std::vector<int>& members, AlignedVector<float>& out) {
-    const int n = static_cast<int>(members.size()), m = padded(n);
-    out.resize(static_cast<std::size_t>(n) * m);
-    for (int i = 0; i < n; ++i) {
-        const float* from = gram + static_cast<std::int64_t>(members[i]) * stride;
-        float* to = out.data() + static_cast<std::int64_t>(i) * m;
-        for (int j = 0; j < n; ++j) to[j] = from[members[j]];
-        std::fill(to + n, to + m, 0.0f);
-    }
+    return fits(k, std::min<std::int64_t>(cache_bytes, 5 << 20));
 }
 
 // One machine on one neighbourhood.
@@ -62,8 +51,9 @@ Machine train_one(const Data& data, const std::int32_t* index, int k, const Sett
 
     w.points.gather_from(data.points, index, k);
     Kernel kernel = settings.kernel;
-    kernel.gamma = gamma > 0 ? gamma : settings.local_gamma ? local_gamma(w.points, settings.percentile, w.sample)
-                                                            : settings.kernel.gamma;
+    kernel.gamma = gamma > 0              ? gamma
+                   : settings.local_gamma ? local_gamma(w.points, settings.percentile, w.sample)
+                                          : settings.kernel.gamma;
     machine.gamma = kernel.gamma;
 
     const int stride = padded(k);
@@ -97,7 +87,8 @@ Machine train_one(const Data& data, const std::int32_t* index, int k, const Sett
             if (dense && n == k) {
                 gram = std::make_unique<DenseGram>(w.gram.data(), stride);
             } else if (dense) {
-                copy_part(w.gram.data(), stride, w.members, w.pair_gram);
+                w.pair_gram.resize(static_cast<std::size_t>(n) * padded(n));
+                DenseGram(w.gram.data(), stride).part(w.members, w.pair_gram.data());
                 gram = std::make_unique<DenseGram>(w.pair_gram.data(), padded(n));
             } else {
                 for (const int i : w.members) part_index.push_back(index[i]);
@@ -180,7 +171,8 @@ class Evaluator {
         if (m.n_sv) gather(points, m.sv, m.n_sv, blocks_.data());
         coef_.assign(static_cast<std::size_t>(std::max(0, m.n_classes - 1)) * width, 0.0f);
         for (int row = 0; row + 1 < m.n_classes; ++row)
-            std::copy_n(m.coef + static_cast<std::int64_t>(row) * m.n_sv, m.n_sv, &coef_[static_cast<std::size_t>(row) * width]);
+            std::copy_n(m.coef + static_cast<std::int64_t>(row) * m.n_sv, m.n_sv,
+                        &coef_[static_cast<std::size_t>(row) * width]);
         values_.resize(width);
         outputs_.resize(std::max(1, m.n_classes * (m.n_classes - 1) / 2));
     }
@@ -190,11 +182,13 @@ class Evaluator {
         if (c == 2) {
             vfloat sum{};
             for (int at = 0; at < width; at += lanes)
-                sum += load(&coef_[at]) * kernel_(ingredients(kernel_, x, &blocks_[static_cast<std::size_t>(at) * d_], d_));
+                sum += load(&coef_[at]) *
+                       kernel_(ingredients(kernel_, x, &blocks_[static_cast<std::size_t>(at) * d_], d_));
             outputs_[0] = static_cast<double>(sum_of(sum)) + machine_.bias[0];
         } else if (c > 2) {
             for (int at = 0; at < width; at += lanes)
-                store(&values_[at], kernel_(ingredients(kernel_, x, &blocks_[static_cast<std::size_t>(at) * d_], d_)));
+                store(&values_[at],
+                      kernel_(ingredients(kernel_, x, &blocks_[static_cast<std::size_t>(at) * d_], d_)));
             int first_a = 0, pair = 0;
             for (int a = 0; a < c; ++a) {
                 int first_b = first_a + machine_.class_sv[a];
@@ -227,13 +221,13 @@ class Evaluator {
 
 }  // namespace
 
-std::vector<Machine> train(const Data& data, const NeighbourhoodList& neighbourhoods, const Settings& settings,
-                           const float* C, const float* gammas, Team& team) {
+std::vector<Machine> train(const Data& data, const NeighbourhoodList& neighbourhoods,
+                           const Settings& settings, const float* C, const float* gammas, Team& team) {
     std::vector<Machine> machines(neighbourhoods.n);
     std::vector<Workspace> workspace(team.size());
     team.for_each(neighbourhoods.n, [&](std::int64_t m, int member) {
-        machines[m] = train_one(data, neighbourhoods[m], neighbourhoods.k, settings, C[m], gammas ? gammas[m] : 0.0,
-                                workspace[member], team);
+        machines[m] = train_one(data, neighbourhoods[m], neighbourhoods.k, settings, C[m],
+                                gammas ? gammas[m] : 0.0, workspace[member], team);
     });
     return machines;
 }
@@ -260,7 +254,8 @@ void evaluate(const Rows& points, const MachineArrays& machines, const Kernel& k
             points, kernel,
             {machines.gamma[m], machines.sv + machines.sv_ptr[m], machines.classes + machines.class_ptr[m],
              machines.class_sv + machines.class_ptr[m], machines.coef + machines.coef_ptr[m],
-             machines.bias + machines.bias_ptr[m], static_cast<int>(machines.sv_ptr[m + 1] - machines.sv_ptr[m]),
+             machines.bias + machines.bias_ptr[m],
+             static_cast<int>(machines.sv_ptr[m + 1] - machines.sv_ptr[m]),
              static_cast<int>(machines.class_ptr[m + 1] - machines.class_ptr[m])});
         for (std::int64_t q = first; q < std::min(first + at_once, end[m + 1]); ++q)
             evaluator[member].decide(queries[order[q]], n_classes, decisions + order[q] * width);
@@ -268,18 +263,18 @@ void evaluate(const Rows& points, const MachineArrays& machines, const Kernel& k
 }
 
 void train_and_evaluate(const Data& data, const NeighbourhoodList& neighbourhoods, const Settings& settings,
-                        const float* C, const float* gammas, const Rows& queries, int n_classes, double* decisions,
-                        Team& team) {
+                        const float* C, const float* gammas, const Rows& queries, int n_classes,
+                        double* decisions, Team& team) {
     const int width = n_classes == 2 ? 1 : n_classes;
     std::vector<Workspace> workspace(team.size());
     std::vector<Evaluator> evaluator(team.size());
     team.for_each(neighbourhoods.n, [&](std::int64_t q, int member) {
         const Machine m = train_one(data, neighbourhoods[q], neighbourhoods.k, settings, C[q],
                                     gammas ? gammas[q] : 0.0, workspace[member], team);
-        evaluator[member].load_machine(data.points, settings.kernel,
-                                       {m.gamma, m.sv.data(), m.classes.data(), m.class_sv.data(), m.coef.data(),
-                                        m.bias.data(), static_cast<int>(m.sv.size()),
-                                        static_cast<int>(m.classes.size())});
+        evaluator[member].load_machine(
+            data.points, settings.kernel,
+            {m.gamma, m.sv.data(), m.classes.data(), m.class_sv.data(), m.coef.data(), m.bias.data(),
+             static_cast<int>(m.sv.size()), static_cast<int>(m.classes.size())});
         evaluator[member].decide(queries[q], n_classes, decisions + q * width);
     });
 }
@@ -288,8 +283,9 @@ namespace {
 
 // The errors of one neighbourhood at one kernel width, for every C, over all folds. Held-out points
 // stay in the dual with an upper bound of zero: they change nothing, and its gradient is their output.
-void validate_one(const Data& data, const std::int32_t* index, int k, const float* gram, const Settings& settings,
-                  int n_internal, int n_folds, const std::vector<float>& C, double* errors, Workspace& w, Team& team) {
+void validate_one(const Data& data, const std::int32_t* index, int k, GramRows& gram,
+                  const Settings& settings, int n_internal, int n_folds, const std::vector<float>& C,
+                  double* errors, Workspace& w, Team& team) {
     const std::vector<std::int32_t> classes = classes_present(data, index, k);
     const int c = static_cast<int>(classes.size()), n_C = static_cast<int>(C.size());
     std::fill_n(errors, n_C, 0.0);
@@ -298,11 +294,14 @@ void validate_one(const Data& data, const std::int32_t* index, int k, const floa
         const int n_held = (n_internal - fold + n_folds - 1) / n_folds;
         std::vector<char> trained(c, 0);
         for (int i = 0; i < k; ++i)
-            if (!held_out(i)) trained[std::ranges::lower_bound(classes, data.targets[index[i]]) - classes.begin()] = 1;
+            if (!held_out(i))
+                trained[std::ranges::lower_bound(classes, data.targets[index[i]]) - classes.begin()] = 1;
         const int n_trained = static_cast<int>(std::ranges::count(trained, 1));
-        std::vector<double> votes(static_cast<std::size_t>(n_C) * n_held * c, 0.0), confidence(votes.size(), 0.0);
+        std::vector<double> votes(static_cast<std::size_t>(n_C) * n_held * c, 0.0),
+            confidence(votes.size(), 0.0);
         if (n_trained == 1)  // nothing to learn: that class, for all
-            for (std::size_t v = std::ranges::find(trained, 1) - trained.begin(); v < votes.size(); v += c) votes[v] = 1.0;
+            for (std::size_t v = std::ranges::find(trained, 1) - trained.begin(); v < votes.size(); v += c)
+                votes[v] = 1.0;
         for (int a = 0; a < c; ++a)
             for (int b = a + 1; b < c; ++b) {
                 if (!trained[a] || !trained[b]) continue;
@@ -315,10 +314,12 @@ void validate_one(const Data& data, const std::int32_t* index, int k, const floa
                     w.labels.push_back(y == classes[a] ? -1.0f : 1.0f);
                 }
                 const int n = static_cast<int>(w.members.size());
-                const bool whole = n == k;
-                if (!whole) copy_part(gram, padded(k), w.members, w.pair_gram);
-                DenseGram rows(whole ? gram : w.pair_gram.data(), padded(n));
-                w.smo.start(rows, w.labels.data(), n);
+                if (n < k) {
+                    w.pair_gram.resize(static_cast<std::size_t>(n) * padded(n));
+                    gram.part(w.members, w.pair_gram.data());
+                }
+                DenseGram part(w.pair_gram.data(), padded(n));
+                w.smo.start(n < k ? part : gram, w.labels.data(), n);
                 w.bounds.resize(n);
                 for (int i = 0; i < n; ++i)
                     w.bounds[i] = held_out(w.members[i]) ? 0.0f : C[0] * data.weights[index[w.members[i]]];
@@ -343,7 +344,10 @@ void validate_one(const Data& data, const std::int32_t* index, int k, const floa
                 int best = -1;
                 double best_score = -2.0;
                 for (int a = 0; a < c; ++a) {
-                    const double score = trained[a] ? votes[cell + a] + confidence[cell + a] / (3.0 * (std::abs(confidence[cell + a]) + 1.0)) : -1.0;
+                    const double score =
+                        trained[a] ? votes[cell + a] +
+                                         confidence[cell + a] / (3.0 * (std::abs(confidence[cell + a]) + 1.0))
+                                   : -1.0;
                     if (score > best_score) {
                         best_score = score;
                         best = a;
@@ -358,8 +362,8 @@ void validate_one(const Data& data, const std::int32_t* index, int k, const floa
 }  // namespace
 
 void cross_validate(const Data& data, const NeighbourhoodList& neighbourhoods, const Settings& settings,
-                    int n_internal, int n_folds, const std::vector<double>& percentiles, const std::vector<float>& C,
-                    double* errors, Team& team) {
+                    int n_internal, int n_folds, const std::vector<double>& percentiles,
+                    const std::vector<float>& C, double* errors, Team& team) {
     const auto n_widths = static_cast<std::int64_t>(percentiles.size());
     const int k = neighbourhoods.k;
     std::vector<Workspace> workspace(team.size());
@@ -370,14 +374,24 @@ void cross_validate(const Data& data, const NeighbourhoodList& neighbourhoods, c
         Workspace& w = workspace[member];
         const std::int64_t first = item * widths_together, m = first / n_widths;
         w.points.gather_from(data.points, neighbourhoods[m], k);
-        w.ingredients.resize(static_cast<std::size_t>(k) * padded(k));
-        w.gram.resize(static_cast<std::size_t>(k) * padded(k));
-        ingredients_tile(w.points, settings.kernel, w.ingredients.data());
+        const bool dense = fits(k, settings.cache_bytes);
+        if (dense) {
+            w.ingredients.resize(static_cast<std::size_t>(k) * padded(k));
+            w.gram.resize(static_cast<std::size_t>(k) * padded(k));
+            ingredients_tile(w.points, settings.kernel, w.ingredients.data());
+        }
         for (std::int64_t width = first; width < first + widths_together; ++width) {
             Kernel kernel = settings.kernel;
-            if (settings.local_gamma) kernel.gamma = local_gamma(w.points, percentiles[width % n_widths], w.sample);
-            gram_tile_from(w.ingredients.data(), k, kernel, w.gram.data());
-            validate_one(data, neighbourhoods[m], k, w.gram.data(), settings, n_internal, n_folds, C,
+            if (settings.local_gamma)
+                kernel.gamma = local_gamma(w.points, percentiles[width % n_widths], w.sample);
+            std::unique_ptr<GramRows> gram;
+            if (dense) {
+                gram_tile_from(w.ingredients.data(), k, kernel, w.gram.data());
+                gram = std::make_unique<DenseGram>(w.gram.data(), padded(k));
+            } else {
+                gram = std::make_unique<CachedGram>(w.points, kernel, settings.cache_bytes);
+            }
+            validate_one(data, neighbourhoods[m], k, *gram, settings, n_internal, n_folds, C,
                          errors + width * static_cast<std::int64_t>(C.size()), w, team);
         }
     });

@@ -57,8 +57,8 @@ struct MachineArrays {
 };
 
 // C[m] for machine m; gammas may be null.
-std::vector<Machine> train(const Data& data, const NeighbourhoodList& neighbourhoods, const Settings& settings,
-                           const float* C, const float* gammas, Team& team);
+std::vector<Machine> train(const Data& data, const NeighbourhoodList& neighbourhoods,
+                           const Settings& settings, const float* C, const float* gammas, Team& team);
 
 // One decision a query if n_classes is 2 (positive: class 1), else n_classes of them: votes, and the
 // sum of the outputs squeezed into (-1/3, 1/3) to break ties; -1 for classes that the machine lacks.
@@ -67,14 +67,14 @@ void evaluate(const Rows& points, const MachineArrays& machines, const Kernel& k
 
 // kNNSVM: query q is decided by a machine trained on neighbourhood q, which is then forgotten.
 void train_and_evaluate(const Data& data, const NeighbourhoodList& neighbourhoods, const Settings& settings,
-                        const float* C, const float* gammas, const Rows& queries, int n_classes, double* decisions,
-                        Team& team);
+                        const float* C, const float* gammas, const Rows& queries, int n_classes,
+                        double* decisions, Team& team);
 
 // k'-internal cross-validation (Segata & Blanzieri, JMLR 2010, Definition 4): the n_internal innermost
 // points are held out in turn, internal point j in fold j % n_folds. errors[m][p][c] is the share of
 // them that neighbourhood m got wrong with percentile p and the c-th value of C (ascending).
 void cross_validate(const Data& data, const NeighbourhoodList& neighbourhoods, const Settings& settings,
-                    int n_internal, int n_folds, const std::vector<double>& percentiles, const std::vector<float>& C,
-                    double* errors, Team& team);
+                    int n_internal, int n_folds, const std::vector<double>& percentiles,
+                    const std::vector<float>& C, double* errors, Team& team);
 
 }  // namespace vicinal

@@ -35,7 +35,8 @@ void Scan::query(const Rows& queries, int k, Neighbourhoods out, Team& team) con
                         squared_distances(x, points_.block(b), metric_.d, squared);
                     else
                         for (int q = 0; q < n_here; ++q)
-                            squared[q] = metric_.squared(x[q], self[q], points_.block(b), points_.block_self(b));
+                            squared[q] =
+                                metric_.squared(x[q], self[q], points_.block(b), points_.block_self(b));
                     const std::uint32_t mask = lanes_within(b, 0, rows_.n);
                     for (int q = 0; q < n_here; ++q)
                         best[q0 - begin + q].offer(squared[q], &order_[b * lanes], mask);

@@ -37,7 +37,8 @@ struct Metric {
         vfloat out;
         for (int l = 0; l < lanes; ++l) {
             const double selves = x_self + block_self[l], squared = selves - 2.0 * kernel.from_dot(dot[l]);
-            out[l] = squared > 1e-14 * selves ? static_cast<float>(squared) : 0.0f;  // below: rounding of equal points
+            out[l] = squared > 1e-14 * selves ? static_cast<float>(squared)
+                                              : 0.0f;  // below: rounding of equal points
         }
         return out;
     }
@@ -76,7 +77,9 @@ struct BlockedPoints {
         fill(rows, index, n, metric, 0, n_blocks(n));
     }
     const float* block(std::int64_t b) const { return data.data() + b * lanes * d; }
-    const double* block_self(std::int64_t b) const { return self.empty() ? nullptr : self.data() + b * lanes; }
+    const double* block_self(std::int64_t b) const {
+        return self.empty() ? nullptr : self.data() + b * lanes;
+    }
 
   private:
     void resize(const Rows& rows, std::int64_t n, const Metric& metric) {
@@ -100,7 +103,8 @@ struct BlockedPoints {
 // A (distance, index) pair in 64 bits, which sort as the pair does: the bits of non-negative floats
 // are in the order of their values.
 inline std::uint64_t key_of(float squared, std::int32_t index) {
-    return static_cast<std::uint64_t>(std::bit_cast<std::uint32_t>(squared)) << 32 | static_cast<std::uint32_t>(index);
+    return static_cast<std::uint64_t>(std::bit_cast<std::uint32_t>(squared)) << 32 |
+           static_cast<std::uint32_t>(index);
 }
 
 // The k smallest (distance, index) pairs seen so far; equal distances are decided by the index.
@@ -226,7 +230,8 @@ RadiusNeighbours collect_radius(std::int64_t n_queries, Team& team, const Search
     });
     RadiusNeighbours out;
     out.row_ptr.assign(1, 0);
-    for (const auto& row : found) out.row_ptr.push_back(out.row_ptr.back() + static_cast<std::int64_t>(row.size()));
+    for (const auto& row : found)
+        out.row_ptr.push_back(out.row_ptr.back() + static_cast<std::int64_t>(row.size()));
     for (const auto& row : found)
         for (const std::uint64_t key : row) {
             out.squared.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(key >> 32)));

@@ -54,8 +54,7 @@ inline std::uint32_t bits(vint mask) {
     __m128 quarter[4];
     std::memcpy(quarter, &mask, sizeof mask);
     std::uint32_t out = 0;
-    for (int i = 0; i < 4; ++i)
-        out |= static_cast<std::uint32_t>(_mm_movemask_ps(quarter[i])) << (4 * i);
+    for (int i = 0; i < 4; ++i) out |= static_cast<std::uint32_t>(_mm_movemask_ps(quarter[i])) << (4 * i);
     return out;
 #else
     std::uint32_t out = 0;
@@ -113,7 +112,8 @@ inline void transpose(vfloat (&row)[lanes]) {
             return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23);
         },
         [](vfloat a, vfloat b) {
-            return __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+            return __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30,
+                                           31);
         });
     swap(
         4,

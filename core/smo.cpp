@@ -101,7 +101,8 @@ class Cholesky {
             x[k] /= row(k)[k];
             subtract(x + k + 1, row(k) + k + 1, x[k], n_ - k - 1);
         }
-        for (int k = n_ - 1; k >= 0; --k) x[k] = (x[k] - dot(row(k) + k + 1, x + k + 1, n_ - k - 1)) / row(k)[k];
+        for (int k = n_ - 1; k >= 0; --k)
+            x[k] = (x[k] - dot(row(k) + k + 1, x + k + 1, n_ - k - 1)) / row(k)[k];
     }
 
     // Takes variable p out: what it had explained of the later ones is added back, a rank-one update.
@@ -114,7 +115,8 @@ class Cholesky {
             double* __restrict w = v.data() + (k - p - 1);
             const int length = n_ - k;
             const double old_root = from[0];
-            const double root = std::abs(w[0]) < 1e-20 * old_root ? old_root : std::sqrt(old_root * old_root + w[0] * w[0]);
+            const double root =
+                std::abs(w[0]) < 1e-20 * old_root ? old_root : std::sqrt(old_root * old_root + w[0] * w[0]);
             const double c = root / old_root, s = w[0] / old_root, inverse_c = old_root / root;
             to[0] = root;
             for (int j = 1; j < length; ++j) {
@@ -225,7 +227,8 @@ bool Smo::iterate(double tolerance, std::int64_t limit, std::int64_t& iterations
         const auto score = [&](int block, int way) {
             const int at = block * lanes;
             const vfloat excess = most + load(F + at);
-            const vfloat curvature = max(diagonal_i + load(diagonal + at) - 2.0f * load(row_i + at), splat(tau));
+            const vfloat curvature =
+                max(diagonal_i + load(diagonal + at) - 2.0f * load(row_i + at), splat(tau));
             const vfloat decrease = excess * excess * approximate_reciprocal(curvature) + load(low + at);
             gain[way].offer(select(excess > 0.0f, decrease, splat(-infinity)), block);
         };
@@ -253,6 +256,16 @@ bool Smo::iterate(double tolerance, std::int64_t limit, std::int64_t& iterations
     }
 }
 
+// A point as near to its bound as single precision can tell is at its bound.
+void Smo::snap_to_bounds() {
+    for (int i = 0; i < n_; ++i) {
+        const double near = 1e-7 * (hi_[i] - lo_[i]);
+        if (beta_[i] - lo_[i] < near) beta_[i] = lo_[i];
+        if (hi_[i] - beta_[i] < near) beta_[i] = hi_[i];
+        set_membership(i);
+    }
+}
+
 // F = K beta - y, afresh, in double precision: what single precision lost on the way comes back.
 void Smo::recompute_gradient(Team* team) {
     std::vector<double> sum(padded(n_), 0.0);
@@ -266,11 +279,14 @@ void Smo::recompute_gradient(Team* team) {
     for (int k = 0; k < n_; ++k) F_[k] = static_cast<float>(sum[k] - y_[k]);
 }
 
-// The price of the next Newton step, in operations: the factorisation, and bringing F up to date.
-double Smo::free_step_cost() {
+void Smo::find_free_points() {
     free_.clear();
     for (int i = 0; i < n_; ++i)
         if (beta_[i] > lo_[i] && beta_[i] < hi_[i]) free_.push_back(i);
+}
+
+// Operations of a Newton step that meets no bound: the factorisation, and bringing F up to date.
+double Smo::newton_cost() const {
     const double m = static_cast<double>(free_.size());
     return m * m * (m / 3 + 8) + m * n_;
 }
@@ -278,14 +294,16 @@ double Smo::free_step_cost() {
 // Minimises the objective over the free points, the others fixed, as far as the bounds allow.
 // Returns the number of operations it took.
 double Smo::settle_free_points(Team* team) {
-    double operations = free_step_cost();
+    double operations = newton_cost();
     std::vector<int> point = free_;  // those that still move
     std::vector<double> gradient, to_gradient, to_ones;
     Cholesky factor;
     factor.resize(static_cast<int>(point.size()));
+    part_.resize(point.size() * padded(factor.order()));
+    gram_->part(point, part_.data());
     for (int p = 0; p < factor.order(); ++p) {
-        const float* row = gram_->row(point[p]);
-        for (int q = p; q < factor.order(); ++q) factor.row(p)[q] = row[point[q]];
+        const float* row = part_.data() + static_cast<std::int64_t>(p) * padded(factor.order());
+        std::copy(row + p, row + factor.order(), factor.row(p) + p);
         factor.row(p)[p] += ridge * diagonal_[point[p]];
         gradient.push_back(F_[point[p]]);
     }
@@ -339,6 +357,7 @@ double Smo::settle_free_points(Team* team) {
         set_membership(i);
         const auto step = static_cast<float>(beta_[i] - before[p]);
         if (step == 0.0f) continue;
+        if (team) team->check();
         add_to_gradient(step, i);
     }
     return operations;
@@ -362,14 +381,9 @@ void Smo::find_active_points() {
 // Solves for the active points, the others fixed: their part of the gradient stays as it is.
 void Smo::solve_active_points(double tolerance, std::int64_t& iterations, Team* team) {
     const int m = static_cast<int>(active_.size()), stride = padded(m);
-    active_gram_.resize(static_cast<std::size_t>(m) * stride);
-    for (int p = 0; p < m; ++p) {
-        const float* from = gram_->row(active_[p]);
-        float* to = active_gram_.data() + static_cast<std::int64_t>(p) * stride;
-        for (int q = 0; q < m; ++q) to[q] = from[active_[q]];
-        std::fill(to + m, to + stride, 0.0f);
-    }
-    DenseGram gram(active_gram_.data(), stride);
+    part_.resize(static_cast<std::size_t>(m) * stride);
+    gram_->part(active_, part_.data());
+    DenseGram gram(part_.data(), stride);
     if (!active_smo_) active_smo_ = std::make_unique<Smo>();
     Smo& inner = *active_smo_;
     std::vector<float> labels(m);
@@ -390,6 +404,7 @@ void Smo::solve_active_points(double tolerance, std::int64_t& iterations, Team* 
         if (step == 0.0f) continue;
         beta_[i] = inner.beta_[p];
         set_membership(i);
+        if (team) team->check();
         add_to_gradient(step, i);
     }
 }
@@ -403,16 +418,21 @@ void Smo::add_to_gradient(float step, int i) {
 void Smo::improve(double tolerance, std::int64_t& iterations, Team* team) {
     const std::int64_t most_iterations = iterations + 10'000'000 + 100 * static_cast<std::int64_t>(n_);
     const double pair_cost = 8.0 * n_ + 1000;  // operations of one iteration of the pair loop
-    double newton_cost = 0.0;
+    double last_cost = 0.0;
     while (iterations < most_iterations) {
-        // pairs get three times the time of Newton steps, which thus cannot cost much where they are of no use
-        const double limit = std::max(n_ / 10.0 + 20.0, 3.0 * std::max(newton_cost, free_step_cost()) / pair_cost);
+        if (team) team->check();
+        // pairs get three times the time of Newton steps, which thus cannot cost much where they are of no
+        // use
+        find_free_points();
+        const double allowance = free_.size() < most_free ? std::max(last_cost, newton_cost()) : last_cost;
+        const double limit = std::max(n_ / 10.0 + 20.0, 3.0 * allowance / pair_cost);
         if (iterate(tolerance, static_cast<std::int64_t>(limit), iterations, team)) return;
         find_active_points();
+        find_free_points();
         if (n_ >= 128 && active_.size() < 0.7 * n_ && active_.size() < most_active)
             solve_active_points(tolerance, iterations, team);
         else if (free_.size() < most_free)
-            newton_cost = settle_free_points(team);
+            last_cost = settle_free_points(team);
     }
 }
 
@@ -422,6 +442,7 @@ std::int64_t Smo::solve(double tolerance, Team* team) {
         const std::int64_t before = iterations;
         improve(0.9 * tolerance, iterations, team);
         if (round > 0 && iterations == before) break;
+        snap_to_bounds();
         recompute_gradient(team);
     }
     return iterations;

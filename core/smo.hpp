@@ -27,6 +27,7 @@
 // 1999).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -43,6 +44,8 @@ class GramRows {
     virtual ~GramRows() = default;
     virtual const float* row(int i) = 0;
     virtual float diagonal(int i) = 0;
+    // The rows and columns of some points, in rows of padded(members.size()) floats.
+    virtual void part(const std::vector<int>& members, float* out) = 0;
 };
 
 class DenseGram final : public GramRows {
@@ -50,6 +53,14 @@ class DenseGram final : public GramRows {
     DenseGram(const float* data, int stride) : data_(data), stride_(stride) {}
     const float* row(int i) override { return data_ + static_cast<std::int64_t>(i) * stride_; }
     float diagonal(int i) override { return row(i)[i]; }
+    void part(const std::vector<int>& members, float* out) override {
+        const int n = static_cast<int>(members.size()), m = padded(n);
+        for (int i = 0; i < n; ++i, out += m) {
+            const float* from = row(members[i]);
+            for (int j = 0; j < n; ++j) out[j] = from[members[j]];
+            std::fill(out + n, out + m, 0.0f);
+        }
+    }
 
   private:
     const float* data_;
@@ -76,8 +87,10 @@ class Smo {
   private:
     bool iterate(double tolerance, std::int64_t limit, std::int64_t& iterations, Team* team);
     void set_membership(int i);
+    void snap_to_bounds();
     void recompute_gradient(Team* team);
-    double free_step_cost();
+    void find_free_points();
+    double newton_cost() const;
     double settle_free_points(Team* team);
     void find_active_points();
     void add_to_gradient(float step, int i);
@@ -89,9 +102,9 @@ class Smo {
     std::vector<double> beta_, lo_, hi_;
     AlignedVector<float> y_, F_, up_, low_, diagonal_;
 
-    std::vector<int> free_;    // the points strictly between their bounds, which a Newton step moves
-    std::vector<int> active_;  // those and the points at a bound that may still leave it
-    AlignedVector<float> active_gram_;
+    std::vector<int> free_;      // the points strictly between their bounds, which a Newton step moves
+    std::vector<int> active_;    // those and the points at a bound that may still leave it
+    AlignedVector<float> part_;  // their kernel matrix
     std::unique_ptr<Smo> active_smo_;
 };
 

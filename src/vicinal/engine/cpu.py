@@ -51,8 +51,8 @@ class NeighbourIndex:
     ) -> None:
         self.points = points
         self.structure = structure
-        self.metric: Metric = tuple(metric)
-        self._index = _core.NeighbourIndex(points, structure, base or 0.0, self.metric, n_threads)
+        self.metric = metric
+        self._index = _core.NeighbourIndex(points, structure, base or 0.0, metric, n_threads)
 
     def query(self, queries: Floats, k: int, *, n_threads: int = 1) -> tuple[Floats, Codes]:
         """Return squared distances and indices of the k nearest, by distance and then index."""

@@ -23,7 +23,10 @@ class NeighbourIndex(Protocol):
 
     points: Floats
     metric: Metric
-    structure: str
+
+    @property
+    def structure(self) -> str:
+        """What it is: a tree, a scan or a kd-tree."""
 
     def query(self, queries: Floats, k: int, *, n_threads: int) -> Neighbours:
         """Return the k nearest points of each query."""
