@@ -9,12 +9,16 @@ namespace {
 
 constexpr int leaf_size = 32;
 
+// base^level, in the precision of the distances that it is compared with: were it finer in one place
+// than in another, a cell whose radius is a rounded power would be divided into itself for ever.
+float reach_of(int level, double base) { return static_cast<float>(std::pow(base, level)); }
+
 // The largest level i with base^i < radius: at least one point of the cell is then not covered by its
 // centre, so no level is visited in vain.
 int level_below(float radius, double base) {
     int i = static_cast<int>(std::ceil(std::log(static_cast<double>(radius)) / std::log(base))) - 1;
-    while (std::pow(base, i) >= radius) --i;
-    while (std::pow(base, i + 1) < radius) ++i;
+    while (reach_of(i, base) >= radius) --i;
+    while (reach_of(i + 1, base) < radius) ++i;
     return i;
 }
 
@@ -176,7 +180,7 @@ class Builder {
     void divide(const CoverTree::Cell cell, Scratch& s, Team* team, std::vector<CoverTree::Cell>& out) {
         const std::int32_t begin = cell.begin, n = cell.end - cell.begin;
         const int level = level_below(cell.radius, s_.base);
-        const auto reach = static_cast<float>(std::pow(s_.base, level));
+        const float reach = reach_of(level, s_.base);
         const std::int64_t blocks = n_blocks(n);
         if (team)
             s.blocks.assign(rows_, &s_.order[begin], n, metric_, *team);

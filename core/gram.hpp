@@ -115,7 +115,7 @@ class CachedGram final : public GramRows {
     CachedGram(const LocalPoints& points, const Kernel& kernel, std::int64_t bytes)
         : points_(points), kernel_(kernel), stride_(padded(points.k)) {
         const std::int64_t fit = bytes / (static_cast<std::int64_t>(stride_) * 4);
-        n_slots_ = static_cast<int>(std::clamp<std::int64_t>(fit, 4, points.k));
+        n_slots_ = static_cast<int>(std::max<std::int64_t>(4, std::min<std::int64_t>(fit, points.k)));
         slot_of_.assign(points.k, -1);
         row_in_.assign(n_slots_, -1);
         used_.assign(n_slots_, 0);

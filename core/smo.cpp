@@ -256,10 +256,10 @@ bool Smo::iterate(double tolerance, std::int64_t limit, std::int64_t& iterations
     }
 }
 
-// A point as near to its bound as single precision can tell is at its bound.
+// A point as near to its bound as rounding can bring it is at its bound.
 void Smo::snap_to_bounds() {
     for (int i = 0; i < n_; ++i) {
-        const double near = 1e-7 * (hi_[i] - lo_[i]);
+        const double near = 1e-12 * (hi_[i] - lo_[i]);
         if (beta_[i] - lo_[i] < near) beta_[i] = lo_[i];
         if (hi_[i] - beta_[i] < near) beta_[i] = hi_[i];
         set_membership(i);

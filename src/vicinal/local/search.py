@@ -1,105 +1,45 @@
-"""Parameters by the k'-internal cross-validation of neighbourhoods.
+"""Parameters for all machines, by the cross-validation of some neighbourhoods.
 
-The machine of a neighbourhood is used in its inner part only, so only the k' innermost points are
-ever held out, fold by fold; the points around them always train (Segata & Blanzieri, JMLR 11, 2010,
-Definitions 3 to 5).
+Random points become centres, and every candidate, a size k with a C and a percentile, is
+cross-validated on the neighbourhood of each (Segata & Blanzieri, JMLR 11, 2010, Definition 5).
+Two things make the few errors that this gives comparable:
+
+- The same points judge every size: the inner part of the smallest neighbourhood.
+- Every second of them is held out. A machine that lacks a fifth of the points around its centre
+  prefers wider kernels and larger C than the machine that will be used; a tenth does less harm
+  than half as many errors to count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from vicinal import engine
-from vicinal.local.machines import Machines, Neighbourhoods, Training
-from vicinal.local.model import Trainer
+from vicinal.local.internal import Grid, internal_errors
+from vicinal.local.machines import Neighbourhoods, Training
 from vicinal.local.progress import Progress
 from vicinal.neighbors.index import NeighbourIndex
-from vicinal.problem import Floats, Problem
+from vicinal.problem import Problem
 
-ROUND = 4
-"""Centres evaluated before the race drops candidates again."""
+Search = Literal["race", "full"]
 
-_CONFIDENCE = 0.95
+_ROUND = 4  # centres evaluated before a race looks at the results again
+_FIRST = 8  # centres before it drops anything
+_CONFIDENCE = 0.99
+_MOST_CENTRES = 4  # of a race, as a multiple of n_centres
+_MOST_WORK = 2  # of a race, as a multiple of the full search
+
 _MOST_DRAWS = 20_000
 
 
 @dataclass(frozen=True)
-class Grid:
-    """Values of C and of the percentile of the local width, and how to compare them."""
-
-    C: Floats
-    percentiles: Floats
-    n_folds: int
-
-    @classmethod
-    def of(cls, C: Any, percentiles: Any, n_folds: int, training: Training) -> Grid:
-        """Sort out the values; without a local width the percentile plays no part."""
-        percentiles = np.unique(np.asarray(percentiles, dtype=np.float32))
-        if not training.kernel.has_local_width:
-            percentiles = percentiles[:1]
-        return cls(np.unique(np.asarray(C, dtype=np.float32)), percentiles, n_folds)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of percentiles and of values of C."""
-        return len(self.percentiles), len(self.C)
-
-    def part(self, alive: NDArray[np.bool_]) -> tuple[Any, Grid]:
-        """Return the smallest grid with all of some candidates, and where in this one it lies."""
-        p, c = alive.any(axis=1), alive.any(axis=0)
-        return np.ix_(p, c), Grid(self.C[c], self.percentiles[p], self.n_folds)
-
-
-def internal_errors(
-    problem: Problem,
-    neighbourhoods: Neighbourhoods,
-    n_internal: int | None,
-    grid: Grid,
-    training: Training,
-) -> NDArray[np.float64]:
-    """Return the errors of the k'-internal cross-validation.
-
-    Parameters
-    ----------
-    problem : Problem
-    neighbourhoods : int32 array of shape (n_neighbourhoods, k)
-    n_internal : int or None
-        The number k' of points that are held out in turn; None is half of k.
-    grid : Grid
-    training : Training
-
-    Returns
-    -------
-    errors : array of shape (n_neighbourhoods, n_percentiles, n_C)
-        Share of the innermost points that are misclassified when they are held out.
-    """
-    k = neighbourhoods.shape[1]
-    n_internal = max(1, k // 2) if n_internal is None else min(n_internal, k)
-    return engine.cross_validate(
-        problem.points,
-        problem.targets,
-        problem.weights,
-        np.ascontiguousarray(neighbourhoods),
-        n_internal,
-        max(2, min(grid.n_folds, n_internal)),
-        training.kernel,
-        percentiles=grid.percentiles.tolist(),
-        Cs=grid.C.tolist(),
-        tol=training.tol,
-        cache_mb=training.cache_mb,
-        n_threads=training.n_threads,
-    )
-
-
-@dataclass(frozen=True)
 class Results:
-    """Errors of every candidate at every centre; NaN where it was not tried.
+    """What a search found.
 
     Parameters
     ----------
@@ -107,31 +47,43 @@ class Results:
         The values of k that were tried.
     grid : Grid
     errors : array of shape (n_sizes, n_centres, n_percentiles, n_C)
+        Errors of every candidate at every centre; NaN where it was not tried.
+    alive : bool array of shape (n_sizes, n_percentiles, n_C)
+        The candidates that were not dropped.
+    winners : list of (int, int)
+        The best candidate of each size, by percentile and C. It was tried at the same centres as
+        those of the sizes beside it.
     """
 
     sizes: list[int]
     grid: Grid
     errors: NDArray[np.float64]
-
-    def mean(self) -> NDArray[np.float64]:
-        """Return the mean error of each candidate over the centres where it was tried."""
-        return np.nanmean(self.errors, axis=1)
+    alive: NDArray[np.bool_]
+    winners: list[tuple[int, int]]
 
     def n_tried(self) -> NDArray[np.intp]:
         """Return the number of centres at which each candidate was tried."""
         return (~np.isnan(self.errors)).sum(axis=1)
 
-    def finalists(self) -> NDArray[np.bool_]:
-        """Return which candidates were tried as often as any: only those may win."""
-        n_tried = self.n_tried()
-        return n_tried == n_tried.max()
+    def mean(self) -> NDArray[np.float64]:
+        """Return the mean error of each candidate.
+
+        One that was tried at fewer centres than the best of its size gets the mean error of that
+        one plus the mean of their differences where both were tried: easy centres are no merit.
+        """
+        means = np.empty((len(self.sizes), *self.grid.shape))
+        for size, (errors, winner) in enumerate(zip(self.errors, self.winners, strict=True)):
+            best = errors[(slice(None), *winner)]
+            differences = errors - best[:, None, None]
+            means[size] = np.nanmean(best) + np.nanmean(differences, axis=0)
+        return means
 
     def best(self) -> tuple[int, float, float]:
-        """Return the size, C and percentile of least error: the earliest of several."""
-        means = np.where(self.finalists(), self.mean(), np.inf)
-        # By size, then C, then percentile, so that ties go to the cheaper machine.
-        means = means.transpose(0, 2, 1)
-        size, c, p = np.unravel_index(means.argmin(), means.shape)
+        """Return the size, C and percentile of least error, the smallest size of several."""
+        means = self.mean()
+        of_sizes = [means[size][winner] for size, winner in enumerate(self.winners)]
+        size = int(np.argmin(of_sizes))
+        p, c = self.winners[size]
         return self.sizes[size], float(self.grid.C[c]), float(self.grid.percentiles[p])
 
 
@@ -144,56 +96,141 @@ def search_parameters(
     *,
     n_centres: int,
     n_internal: int | None,
-    search: Literal["race", "full"],
+    search: Search,
     random_state: np.random.RandomState,
     progress: Progress,
 ) -> Results:
     """Compare sizes of neighbourhoods, values of C and percentiles on some random centres.
 
     A size is tried after all smaller ones, unless one of them was worse than its predecessor.
-    In a race a candidate is dropped once it is worse than the best of its size by more than chance
-    explains: by more than the one-sided 95 % Student bound of the mean of the differences between
-    their errors at the same centres. A size is dropped by the same rule against its predecessor.
     """
-    centres = draw_centres(problem, index, sizes[0], n_centres, random_state, training.n_threads)
-    n_rounds = n_rounds_of(n_centres)
-    all_errors: list[NDArray[np.float64]] = []
-    previous: NDArray[np.float64] | None = None
+    most = _most_centres(n_centres, search)
+    centres = draw_centres(problem, index, sizes[0], most, random_state, training.n_threads)
+    n_internal = max(1, sizes[0] // 2) if n_internal is None else n_internal
+    n_rounds = n_rounds_of(n_centres, search)
+    races: list[_Race] = []
     for number, k in enumerate(sizes):
         _, neighbourhoods = index.query(index.points[centres], k, n_threads=training.n_threads)
-        errors = np.full((len(centres), *grid.shape), np.nan)
-        all_errors.append(errors)
-        alive = np.ones(grid.shape, dtype=bool)
-        stopped = worse = False
-        for begin in range(0, len(centres), ROUND):
-            rows = slice(begin, begin + ROUND)
-            where, part = grid.part(alive)
-            found = internal_errors(problem, neighbourhoods[rows], n_internal, part, training)
-            errors[(np.arange(len(centres))[rows, None, None], *where)] = found
-            errors[rows, ~alive] = np.nan
-            done = errors[: rows.stop]
-            stopped = progress.reach((number + (begin / ROUND + 1) / n_rounds) / len(sizes))
-            if search == "race":
-                alive &= ~_certainly_worse(done, _best_column(done))
-                worse = previous is not None and bool(
-                    _certainly_worse(_best_column(done)[:, None], previous[: len(done)])[0]
-                )
-            if stopped or worse:
+        race = _Race(problem, neighbourhoods, min(n_internal, k), grid, training)
+        before = races[-1] if races else None
+        races.append(race)
+        work = _MOST_WORK * n_centres * grid.C.size * grid.percentiles.size
+        stopped = False
+        while race.has_next(work if search == "race" else None) and not stopped:
+            race.next_round()
+            stopped = progress.reach((number + race.n_rounds / n_rounds) / len(sizes))
+            if search == "race" and race.n_done >= _FIRST:
+                race.drop()
+                if before is not None and race.is_certainly_behind(before):
+                    break
+        progress.reach((number + 1) / len(sizes))
+        if before is not None:
+            n = max(race.n_done, before.n_done)
+            if race.winner_errors(n).mean() > before.winner_errors(n).mean():
                 break
-        best = _best_column(errors[: rows.stop])
-        # Means are compared over the centres that both sizes have seen.
-        if previous is not None and best.mean() > previous[: len(best)].mean():
-            worse = True
-        if stopped or worse:
+        if stopped:
             break
-        previous = best
     progress.reach(1.0)
-    return Results(list(sizes[: len(all_errors)]), grid, np.stack(all_errors))
+    return Results(
+        list(sizes[: len(races)]),
+        grid,
+        np.stack([race.errors for race in races]),
+        np.stack([race.alive for race in races]),
+        [race.winner for race in races],
+    )
 
 
-def n_rounds_of(n_centres: int) -> int:
-    """Return the number of rounds in which some centres are evaluated."""
-    return -(-n_centres // ROUND)
+class _Race:
+    """The candidates of one size, centre after centre."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        neighbourhoods: Neighbourhoods,
+        n_internal: int,
+        grid: Grid,
+        training: Training,
+    ) -> None:
+        step = 2 if n_internal >= 4 * grid.n_folds else 1
+        held_out = np.arange(0, n_internal, step)
+        others = np.setdiff1d(np.arange(neighbourhoods.shape[1]), held_out)
+        self._neighbourhoods = neighbourhoods[:, np.concatenate([held_out, others])]
+        self._n_held_out = len(held_out)
+        self._problem, self._grid, self._training = problem, grid, training
+        self.errors = np.full((len(neighbourhoods), *grid.shape), np.nan)
+        self.alive = np.ones(grid.shape, dtype=bool)
+        self.n_done = self.n_rounds = 0
+
+    def has_next(self, most_work: int | None) -> bool:
+        """Whether there are centres left, and, in a race, anything to find out and work left."""
+        if self.n_done == len(self.errors):
+            return False
+        if most_work is None or self.n_done == 0:
+            return True
+        next_work = _ROUND * int(self.alive.sum())
+        done = int((~np.isnan(self.errors)).sum())
+        return self.alive.sum() > 1 and done + next_work <= most_work
+
+    def next_round(self) -> None:
+        """Evaluate what is alive at some more centres."""
+        end = min(self.n_done + _ROUND, len(self.errors))
+        self._evaluate(self.n_done, end, self.alive)
+        self.n_done = end
+        self.n_rounds += 1
+
+    def drop(self) -> None:
+        """Drop the candidates that are worse than the best one by more than chance explains."""
+        done = self.errors[: self.n_done]
+        best = done[(slice(None), *self.winner)]
+        self.alive &= ~_certainly_worse(done, best[:, None, None])
+
+    @property
+    def winner(self) -> tuple[int, int]:
+        """The candidate of least error: of several that with the least C."""
+        means = np.where(self.alive, self.errors[: self.n_done].mean(axis=0), np.inf).T
+        c, p = np.unravel_index(means.argmin(), means.shape)
+        return int(p), int(c)
+
+    def winner_errors(self, n: int) -> NDArray[np.float64]:
+        """Return the errors of the winner at the first n centres."""
+        column = (slice(None), *self.winner)
+        seen = int((~np.isnan(self.errors[column])).sum())
+        if seen < n:
+            alone = np.zeros_like(self.alive)
+            alone[self.winner] = True
+            self._evaluate(seen, n, alone)
+        return self.errors[column][:n]
+
+    def is_certainly_behind(self, other: _Race) -> bool:
+        """Whether the winner is worse than that of another size by more than chance explains."""
+        n = min(self.n_done, other.n_done)
+        ours, theirs = self.winner_errors(n), other.winner_errors(n)
+        return bool(_certainly_worse(ours[:, None], theirs[:, None])[0])
+
+    def _evaluate(self, begin: int, end: int, wanted: NDArray[np.bool_]) -> None:
+        (p, c), part = self._grid.part(wanted)
+        rows = np.arange(begin, end)[:, None, None]
+        self.errors[rows, p, c] = internal_errors(
+            self._problem, self._neighbourhoods[begin:end], self._n_held_out, part, self._training
+        )
+        self.errors[begin:end, ~wanted] = np.nan
+
+
+def _certainly_worse(errors: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which columns exceed the best by more than the Student bound of their differences."""
+    n = len(errors)
+    differences = errors - best
+    margin = stdtrit(n - 1, _CONFIDENCE) * differences.std(axis=0, ddof=1) / np.sqrt(n)
+    return differences.mean(axis=0) > margin
+
+
+def n_rounds_of(n_centres: int, search: Search) -> int:
+    """Return the most rounds that a search takes for each size."""
+    return -(-_most_centres(n_centres, search) // _ROUND)
+
+
+def _most_centres(n_centres: int, search: Search) -> int:
+    return _MOST_CENTRES * n_centres if search == "race" else n_centres
 
 
 def draw_centres(
@@ -211,7 +248,7 @@ def draw_centres(
     """
     order = random_state.permutation(problem.n_points)[:_MOST_DRAWS].astype(np.int32)
     mixed = order[:0]
-    begin, size = 0, 4 * n_centres
+    begin, size = 0, 2 * n_centres
     while begin < len(order) and len(mixed) < n_centres:
         drawn = order[begin : begin + size]
         _, neighbours = index.query(index.points[drawn], k, n_threads=n_threads)
@@ -219,58 +256,5 @@ def draw_centres(
         mixed = np.concatenate([mixed, drawn[targets.min(axis=1) < targets.max(axis=1)]])
         begin, size = begin + size, min(2 * size, 1024)
     if len(mixed) < n_centres:
-        mixed = np.concatenate([mixed, np.setdiff1d(order, mixed, assume_unique=True)])
+        mixed = np.concatenate([mixed, order[~np.isin(order, mixed)]])
     return mixed[:n_centres]
-
-
-def best_of_each(errors: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the percentile and the C of least error of each neighbourhood, ties to the least C."""
-    n, n_percentiles, n_C = errors.shape
-    best = errors.transpose(0, 2, 1).reshape(n, -1).argmin(axis=1)
-    c, p = np.unravel_index(best, (n_C, n_percentiles))
-    return p, c
-
-
-def with_its_own_parameters(
-    C: Any, percentiles: Any, n_folds: int, n_internal: int | None
-) -> Trainer:
-    """Return the trainer that lets every machine choose by the cross-validation of its points."""
-
-    def train(problem: Problem, neighbourhoods: Neighbourhoods, training: Training) -> Machines:
-        grid = Grid.of(C, percentiles, n_folds, training)
-        errors = internal_errors(problem, neighbourhoods, n_internal, grid, training)
-        parts, orders = [], []
-        for rows, C_of_rows, settings in groups_of_best(errors, grid, training):
-            parts.append(Machines.train(problem, neighbourhoods[rows], C_of_rows, settings))
-            orders.append(rows)
-        return Machines.concatenate(parts).take(np.argsort(np.concatenate(orders)))
-
-    return train
-
-
-def groups_of_best(
-    errors: NDArray[np.float64], grid: Grid, training: Training
-) -> Iterator[tuple[NDArray[np.intp], Floats, Training]]:
-    """Yield neighbourhoods with the same best percentile, with the best C of each."""
-    p, c = best_of_each(errors)
-    for at in np.unique(p):
-        rows = np.flatnonzero(p == at)
-        kernel = training.kernel._replace(percentile=float(grid.percentiles[at]))
-        yield rows, grid.C[c[rows]], replace(training, kernel=kernel)
-
-
-def _best_column(errors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the errors, centre by centre, of the candidate whose mean is least."""
-    columns = errors.reshape(len(errors), -1)
-    means = columns.mean(axis=0)
-    return columns[:, np.where(np.isnan(means), np.inf, means).argmin()]
-
-
-def _certainly_worse(errors: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which candidates, one a column, are worse than the best by more than chance."""
-    n = len(errors)
-    if n < 3:
-        return np.zeros(errors.shape[1:], dtype=bool)
-    differences = errors - best.reshape(-1, *[1] * (errors.ndim - 1))
-    margin = stdtrit(n - 1, _CONFIDENCE) * differences.std(axis=0, ddof=1) / np.sqrt(n)
-    return differences.mean(axis=0) > margin

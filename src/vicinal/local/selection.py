@@ -16,16 +16,11 @@ from vicinal.kernels import KernelName
 from vicinal.local.base import LocalClassifier, check_grid
 from vicinal.local.cover import Order
 from vicinal.local.covered import N_STEPS, CoveredClassifier, with_one_C
+from vicinal.local.internal import Grid, with_its_own_parameters
 from vicinal.local.model import Indexes
 from vicinal.local.progress import Progress, Report, all_or_nothing, count, hook_arguments, timed
 from vicinal.local.route import Routing
-from vicinal.local.search import (
-    Grid,
-    Results,
-    n_rounds_of,
-    search_parameters,
-    with_its_own_parameters,
-)
+from vicinal.local.search import Results, n_rounds_of, search_parameters
 from vicinal.neighbors.index import Algorithm
 from vicinal.problem import Problem
 
@@ -200,7 +195,7 @@ cache_size, n_jobs
             report["index"]["algorithm"] = indexes.neighbours.structure
             count(report, "index", points=problem.n_points)
 
-            n_rounds = len(fitting) * n_rounds_of(self.n_centres)
+            n_rounds = len(fitting) * n_rounds_of(self.n_centres, self.search)
             choosing = context.subcontext(task_name="selection", max_subtasks=n_rounds)
             choosing.call_on_fit_task_begin(**hooks)
             with timed(report, "selection"):
@@ -266,8 +261,7 @@ cache_size, n_jobs
             return values.transpose(0, 2, 1).ravel()
 
         mean = 1.0 - listed(results.mean())
-        # Every finalist is ahead of those that were dropped, whatever these scored until then.
-        merit = np.where(listed(results.finalists()), mean, mean - 2.0)
+        merit = np.where(listed(results.alive), mean, mean - 2.0)  # the dropped ones come last
         columns = np.meshgrid(
             results.sizes,
             results.grid.C.astype(float),
@@ -286,4 +280,4 @@ cache_size, n_jobs
             "rank_test_score": rankdata(-merit, method="min").astype(np.int32),
             "n_centres": listed(results.n_tried()),
         }
-        self.best_score_ = float(1.0 - np.where(results.finalists(), results.mean(), 1.0).min())
+        self.best_score_ = float(mean[merit.argmax()])
