@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace vicinal {
 
@@ -88,28 +89,30 @@ class Builder {
         BlockedPoints blocks;
         AlignedVector<float> distance;  // to the nearest child so far
         AlignedVector<std::int32_t> owner;
-        std::vector<std::int32_t> children, order, next;
-        std::vector<float> moved;
+        std::vector<std::int32_t> children, count;
+        std::vector<float> radius;
+        std::vector<Farthest> far;
+        AlignedVector<std::int32_t> order;
+        AlignedVector<float> moved;
         std::vector<CoverTree::Cell> stack;
     };
 
     // Distances from the point `centre` to the points at [begin, end), which `s.blocks` holds.
     Farthest measure(Scratch& s, std::int32_t begin, std::int32_t end, std::int32_t centre, Team& team) {
-        s.distance.resize(padded(end - begin));
         std::vector<Farthest> far(team.size());
         const double self = metric_.self(rows_[centre]);
         for_ranges(team, n_blocks(end - begin), 1024, [&](std::int64_t b0, std::int64_t b1, int member) {
             for (std::int64_t b = b0; b < b1; ++b) {
                 const vfloat dist =
                     sqrt(metric_.squared(rows_[centre], self, s.blocks.block(b), s.blocks.block_self(b)));
-                store(&s.distance[b * lanes], dist);
                 for (std::int32_t i = begin + b * lanes;
-                     i < std::min<std::int64_t>(end, begin + (b + 1) * lanes); ++i)
-                    far[member].offer({dist[i - begin - b * lanes], s_.order[i], i});
+                     i < std::min<std::int64_t>(end, begin + (b + 1) * lanes); ++i) {
+                    distance_[i] = dist[i - begin - b * lanes];
+                    far[member].offer({distance_[i], s_.order[i], i});
+                }
             }
         });
         for (int m = 1; m < team.size(); ++m) far[0].offer(far[m]);
-        for (std::int32_t i = begin; i < end; ++i) distance_[i] = s.distance[i - begin];
         return far[0];
     }
 
@@ -186,13 +189,38 @@ class Builder {
             s.blocks.assign(rows_, &s_.order[begin], n, metric_, *team);
         else
             s.blocks.assign(rows_, &s_.order[begin], n, metric_);
-        s.distance.assign(blocks * lanes, -1.0f);
-        s.owner.assign(blocks * lanes, 0);
-        std::copy_n(&distance_[begin], n, s.distance.begin());
+        s.distance.resize(blocks * lanes);
+        s.owner.resize(blocks * lanes);
         s.children.assign(1, cell.centre);
 
+        // Passes over all points of the cell go range by range, on all threads where there is a team.
+        constexpr std::int32_t grain = 1 << 16;
+        const std::int32_t n_ranges = (n + grain - 1) / grain;
+        const auto for_each_range = [&](const auto& body) {
+            const auto one = [&](std::int64_t range, int) {
+                body(static_cast<std::int32_t>(range * grain),
+                     static_cast<std::int32_t>(std::min<std::int64_t>(n, (range + 1) * grain)), range);
+            };
+            if (team)
+                team->for_each(n_ranges, one);
+            else
+                for (std::int32_t range = 0; range < n_ranges; ++range) one(range, 0);
+        };
+
+        s.far.assign(n_ranges, {});
+        for_each_range([&](std::int32_t i0, std::int32_t i1, std::int64_t range) {
+            for (std::int32_t i = i0; i < i1; ++i) {
+                s.distance[i] = distance_[begin + i];
+                s.owner[i] = 0;
+                s.far[range].offer({s.distance[i], s_.order[begin + i], begin + i});
+            }
+        });
+        for (std::int64_t i = n; i < blocks * lanes; ++i) {
+            s.distance[i] = -1.0f;  // nothing is nearer than that to the rest of the last block
+            s.owner[i] = 0;
+        }
         Farthest far;
-        for (std::int32_t i = 0; i < n; ++i) far.offer({s.distance[i], s_.order[begin + i], begin + i});
+        for (const auto& f : s.far) far.offer(f);
         while (far.distance > reach) {
             const std::int32_t centre = far.point;
             const auto child = static_cast<std::int32_t>(s.children.size());
@@ -213,26 +241,44 @@ class Builder {
             }
         }
 
-        // Points move next to their child, in stable order.
+        // Points move next to their child, in stable order: count[range, child] becomes the place of
+        // the first point of that range that goes to that child.
         const auto n_children = static_cast<std::int32_t>(s.children.size());
-        s.next.assign(n_children + 1, 0);
-        for (std::int32_t i = 0; i < n; ++i) ++s.next[s.owner[i] + 1];
-        const std::size_t first = out.size();
+        s.count.assign(static_cast<std::size_t>(n_ranges) * n_children, 0);
+        s.radius.assign(s.count.size(), 0.0f);
+        for_each_range([&](std::int32_t i0, std::int32_t i1, std::int64_t range) {
+            std::int32_t* count = &s.count[range * n_children];
+            float* radius = &s.radius[range * n_children];
+            for (std::int32_t i = i0; i < i1; ++i) {
+                ++count[s.owner[i]];
+                radius[s.owner[i]] = std::max(radius[s.owner[i]], s.distance[i]);
+            }
+        });
+        std::int32_t place = 0;
         for (std::int32_t j = 0; j < n_children; ++j) {
-            s.next[j + 1] += s.next[j];
-            out.push_back({s.children[j], begin + s.next[j], begin + s.next[j + 1], 0, 0, 0.0f});
+            CoverTree::Cell child{s.children[j], begin + place, 0, 0, 0, 0.0f};
+            for (std::int32_t range = 0; range < n_ranges; ++range) {
+                const std::size_t at = static_cast<std::size_t>(range) * n_children + j;
+                child.radius = std::max(child.radius, s.radius[at]);
+                place += std::exchange(s.count[at], place);
+            }
+            child.end = begin + place;
+            out.push_back(child);
         }
         s.order.resize(n);
         s.moved.resize(n);
-        for (std::int32_t i = 0; i < n; ++i) {
-            const std::int32_t to = s.next[s.owner[i]]++;
-            s.order[to] = s_.order[begin + i];
-            s.moved[to] = s.distance[i];
-            float& radius = out[first + s.owner[i]].radius;
-            radius = std::max(radius, s.distance[i]);
-        }
-        std::copy_n(s.order.begin(), n, &s_.order[begin]);
-        std::copy_n(s.moved.begin(), n, &distance_[begin]);
+        for_each_range([&](std::int32_t i0, std::int32_t i1, std::int64_t range) {
+            std::int32_t* next = &s.count[range * n_children];
+            for (std::int32_t i = i0; i < i1; ++i) {
+                const std::int32_t to = next[s.owner[i]]++;
+                s.order[to] = s_.order[begin + i];
+                s.moved[to] = s.distance[i];
+            }
+        });
+        for_each_range([&](std::int32_t i0, std::int32_t i1, std::int64_t) {
+            std::copy(&s.order[i0], &s.order[0] + i1, &s_.order[begin + i0]);
+            std::copy(&s.moved[i0], &s.moved[0] + i1, &distance_[begin + i0]);
+        });
     }
 
     const Rows& rows_;
@@ -293,6 +339,7 @@ CoverTree::CoverTree(Rows rows, const Metric& metric, State state, Team& team)
 
 void CoverTree::prepare(Team& team) {
     points_.assign(rows_, state_.order.data(), rows_.n, metric_, team);
+    for (const double self : points_.self) largest_self_ = std::max(largest_self_, self);
     state_.order.resize(padded(static_cast<int>(rows_.n)), 0);
     to_centre_.assign(state_.order.size(), 0.0f);
     const auto n_cells = static_cast<std::int64_t>(state_.cells.size());
@@ -364,7 +411,7 @@ struct CoverTree::Frontier {
 template <class Bound, class Visit>
 void CoverTree::search(const float* x, double x_self, Frontier& frontier, const Bound& bound,
                        const Visit& visit) const {
-    const float slack = metric_.relative_error();
+    const float slack = metric_.relative_error(), lost = metric_.cancellation(x_self, largest_self_);
     frontier.heap.clear();
     frontier.push({0.0f, metric_.distance(x, rows_[state_.cells[0].centre]), 0});
     while (!frontier.heap.empty()) {
@@ -376,11 +423,12 @@ void CoverTree::search(const float* x, double x_self, Frontier& frontier, const 
             for (std::int64_t b = cell.begin / lanes; b * lanes < cell.end; ++b) {
                 // |d(x, centre) - d(point, centre)| bounds d(x, point) from below
                 const vfloat gap = load(&to_centre_[b * lanes]) - to_centre;
-                const vfloat least = max(gap, -gap) - slack * (load(&to_centre_[b * lanes]) + to_centre);
+                const vfloat least =
+                    max(gap, -gap) - slack * (load(&to_centre_[b * lanes]) + to_centre) - lost;
                 if (bits(least <= reach) & lanes_within(b, cell.begin, cell.end)) {
                     frontier.n_distances += lanes;
                     const bool more = visit(b, lanes_within(b, cell.begin, cell.end));
-                    if (cell.radius == 0 && !more) break;
+                    if (cell.radius == 0 && !more && metric_.kernel.euclidean()) break;
                     reach = bound();
                 }
             }
@@ -391,11 +439,11 @@ void CoverTree::search(const float* x, double x_self, Frontier& frontier, const 
             const vfloat radius = load(&child_radius_[b * lanes]),
                          to_parent = load(&child_to_parent_[b * lanes]);
             const vfloat gap = max(to_parent - to_centre, to_centre - to_parent);
-            if (!bits(gap - radius - slack * (to_parent + to_centre) <= reach)) continue;
+            if (!bits(gap - radius - slack * (to_parent + to_centre) - lost <= reach)) continue;
             const vfloat d =
                 sqrt(metric_.squared(x, x_self, child_centres_.block(b), child_centres_.block_self(b)));
             frontier.n_distances += lanes;
-            const vfloat least = d - radius - slack * (d + radius);
+            const vfloat least = d - radius - slack * (d + radius) - lost;
             float d_lane[lanes], least_lane[lanes];
             store(d_lane, d);
             store(least_lane, least);

@@ -72,6 +72,7 @@ class CoverTree {
     Rows rows_;
     Metric metric_;
     State state_;
+    double largest_self_ = 0.0;              // of the polynomial metric
     BlockedPoints points_;                   // in the order of the cells
     std::vector<float> to_centre_;           // by position: distance to the centre of its leaf
     std::vector<std::int64_t> child_block_;  // by cell: first block of its children's centres

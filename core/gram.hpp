@@ -106,7 +106,7 @@ inline double local_gamma(const LocalPoints& points, double percentile, std::vec
     const auto place =
         static_cast<std::size_t>(percentile / 100.0 * static_cast<double>(sample.size() - 1) + 0.5);
     std::nth_element(sample.begin(), sample.begin() + place, sample.end());
-    return 1.0 / sample[place];
+    return std::min(1.0 / sample[place], 1e30);  // a float, also for the closest of points
 }
 
 // Rows on demand, the least recently used one making room for the next.

@@ -54,6 +54,11 @@ struct Metric {
         return static_cast<float>(std::sqrt(squared));
     }
 
+    // How far cancellation may have moved a distance between points of these self-products.
+    float cancellation(double x_self, double y_self) const {
+        return kernel.euclidean() ? 0.0f : static_cast<float>(std::sqrt(4e-14 * (x_self + y_self)));
+    }
+
     // How far rounding may have moved a distance computed in single precision, relative to its size.
     float relative_error() const { return static_cast<float>(d + 8) * 6e-8f; }
 };

@@ -29,7 +29,7 @@ class _Neighbours(BaseEstimator):
     _parameter_constraints: dict[str, list[Any]] = {
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "algorithm": [StrOptions({"auto", "tree", "scan", "kd_tree"})],
-        "base": [Interval(Real, 1, None, closed="neither"), None],
+        "base": [Interval(Real, 1.01, None, closed="left"), None],
         "metric": [StrOptions({"euclidean", "linear", "rbf", "poly"})],
         "gamma": [Interval(Real, 0, None, closed="neither")],
         "degree": [Interval(Integral, 1, None, closed="left")],

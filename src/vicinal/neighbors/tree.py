@@ -75,8 +75,10 @@ class CoverTree:
         coef0: float = 0.0,
         n_jobs: int | None = None,
     ) -> None:
-        if base is not None and not base > 1:
-            raise ValueError(f"base must be above 1, or None to leave it to the tree; got {base}.")
+        if base is not None and not base >= 1.01:
+            raise ValueError(
+                f"base must be at least 1.01, or None to leave it to the tree; got {base}."
+            )
         if metric not in ("euclidean", "linear", "rbf", "poly"):
             raise ValueError(
                 f"metric must be 'euclidean', 'linear', 'rbf' or 'poly'; got {metric!r}."
