@@ -15,10 +15,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from vicinal import engine
 from vicinal.kernels import KernelName
 from vicinal.local.base import LocalClassifier, check_grid
+from vicinal.local.internal import Grid, groups_of_best, internal_errors
 from vicinal.local.machines import Neighbourhoods, Training
 from vicinal.local.model import in_chunks
 from vicinal.local.progress import Report, all_or_nothing, count, hook_arguments, timed
-from vicinal.local.internal import Grid, groups_of_best, internal_errors
 from vicinal.local.votes import Decisions
 from vicinal.neighbors.index import Algorithm, NeighbourIndex, make_index
 from vicinal.problem import Floats, Problem

@@ -18,6 +18,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import binary_dilation
 from scipy.special import stdtrit
 
 from vicinal.local.internal import Grid, internal_errors
@@ -32,7 +33,7 @@ _ROUND = 4  # centres evaluated before a race looks at the results again
 _FIRST = 8  # centres before it drops anything
 _CONFIDENCE = 0.99
 _MOST_CENTRES = 4  # of a race, as a multiple of n_centres
-_MOST_WORK = 2  # of a race, as a multiple of the full search
+_MOST_WORK = 2  # of the race of the smallest size, as a multiple of what all candidates would cost
 
 _MOST_DRAWS = 20_000
 
@@ -51,8 +52,8 @@ class Results:
     alive : bool array of shape (n_sizes, n_percentiles, n_C)
         The candidates that were not dropped.
     winners : list of (int, int)
-        The best candidate of each size, by percentile and C. It was tried at the same centres as
-        those of the sizes beside it.
+        The best candidate of each size, by percentile and C. If there are several sizes, all were
+        tried at all centres.
     """
 
     sizes: list[int]
@@ -75,8 +76,16 @@ class Results:
         for size, (errors, winner) in enumerate(zip(self.errors, self.winners, strict=True)):
             best = errors[(slice(None), *winner)]
             differences = errors - best[:, None, None]
-            means[size] = np.nanmean(best) + np.nanmean(differences, axis=0)
+            n = (~np.isnan(errors)).sum(axis=0)
+            mean_difference = np.nansum(differences, axis=0) / np.where(n > 0, n, np.nan)
+            means[size] = np.nanmean(best) + mean_difference
         return means
+
+    def std(self) -> NDArray[np.float64]:
+        """Return the standard deviation of each candidate's error where it was tried."""
+        n = np.where(self.n_tried() > 0, self.n_tried(), np.nan)
+        mean = np.nansum(self.errors, axis=1) / n
+        return np.sqrt(np.nansum((self.errors - mean[:, None]) ** 2, axis=1) / n)
 
     def best(self) -> tuple[int, float, float]:
         """Return the size, C and percentile of least error, the smallest size of several."""
@@ -102,7 +111,10 @@ def search_parameters(
 ) -> Results:
     """Compare sizes of neighbourhoods, values of C and percentiles on some random centres.
 
-    A size is tried after all smaller ones, unless one of them was worse than its predecessor.
+    A size is tried after all smaller ones, unless one of them was worse than its predecessor; in a
+    race, unless it was not better by a standard error. A race begins with those candidates that are
+    left of the one before and their neighbours on the grid, and as larger machines cost more, it
+    may compare fewer of them.
     """
     most = _most_centres(n_centres, search)
     centres = draw_centres(problem, index, sizes[0], most, random_state, training.n_threads)
@@ -114,9 +126,13 @@ def search_parameters(
         race = _Race(problem, neighbourhoods, min(n_internal, k), grid, training)
         before = races[-1] if races else None
         races.append(race)
-        work = _MOST_WORK * n_centres * grid.C.size * grid.percentiles.size
+        work = None
+        if search == "race":
+            work = _MOST_WORK * n_centres * race.alive.size * sizes[0] // k
+            if before is not None:
+                race.alive = binary_dilation(before.alive)  # its neighbours on the grid too
         stopped = False
-        while race.has_next(work if search == "race" else None) and not stopped:
+        while race.has_next(work) and not stopped:
             race.next_round()
             stopped = progress.reach((number + race.n_rounds / n_rounds) / len(sizes))
             if search == "race" and race.n_done >= _FIRST:
@@ -125,8 +141,11 @@ def search_parameters(
                     break
         progress.reach((number + 1) / len(sizes))
         if before is not None:
-            n = max(race.n_done, before.n_done)
-            if race.winner_errors(n).mean() > before.winner_errors(n).mean():
+            n = max(race.n_done, before.n_done) if stopped else len(centres)
+            gains = before.winner_errors(n) - race.winner_errors(n)
+            # Larger machines cost more: a race goes on only if it seems to be worth it.
+            chance = gains.std(ddof=1) / np.sqrt(n) if search == "race" else 0.0
+            if gains.mean() < chance:
                 break
         if stopped:
             break
@@ -165,7 +184,7 @@ class _Race:
         """Whether there are centres left, and, in a race, anything to find out and work left."""
         if self.n_done == len(self.errors):
             return False
-        if most_work is None or self.n_done == 0:
+        if most_work is None or self.n_done < min(_FIRST, len(self.errors)):
             return True
         next_work = _ROUND * int(self.alive.sum())
         done = int((~np.isnan(self.errors)).sum())

@@ -29,7 +29,7 @@ class FaLKSVCCV(CoveredClassifier):
     """FaLK-SVM that chooses k, C and the kernel width by itself: FaLK-SVMl.
 
     Some random points become centres, and every candidate is cross-validated on the neighbourhood
-    of each: the inner k' points are held out fold by fold, and the points around them always
+    of each: points of the inner part are held out fold by fold, and the points around them always
     train. Then a :class:`FaLKSVC` is trained with the best candidate.
 
     Parameters
@@ -38,21 +38,25 @@ class FaLKSVCCV(CoveredClassifier):
         Sizes k of the neighbourhoods, as far as there are enough points. A larger one is not tried
         once one was worse than its predecessor.
     n_assigned : int, default=None
-        The k' points that are held out, and that a centre covers; None is k // 2.
+        The k' points that a centre covers, and the inner part of a neighbourhood in the
+        cross-validation. None covers k // 4, and takes half of the smallest k as the inner part.
     C : float or array-like, default=(1, 4, 16, 64)
     gamma_percentile : float or array-like, default=(1, 10, 50, 90)
         The percentile of gamma="local"; without meaning otherwise.
     n_centres : int, default=10
-        Points whose neighbourhoods are cross-validated. They are drawn until that many
-        neighbourhoods of the smallest size hold two classes, at most 20,000 times.
+        Points whose neighbourhoods are cross-validated, and for a race a quarter of the most. They
+        are drawn until the smallest neighbourhoods of that many hold two classes, at most 20,000
+        times.
     cv : int, default=5
         Number of folds.
     search : {"race", "full"}, default="race"
-        "full" cross-validates all candidates at all centres. "race" takes four centres at a time
-        and after each round drops what can hardly win any more: the candidates of one k that are
-        worse than the best one by more than the one-sided 95 % Student bound of the mean of the
-        differences between their errors at the same centres, and by the same rule a k whose best
-        candidate is worse than that of its predecessor.
+        "full" cross-validates all candidates at all centres. "race" takes four centres at a time,
+        and from the eighth on drops what can hardly win any more: the candidates of one k that are
+        worse than the best one by more than the one-sided 99 % Student bound of the mean of the
+        differences between their errors at the same centres, and by the same rule a k that is
+        worse than its predecessor. What is saved goes into more centres for the others, up to four
+        times n_centres. A larger k begins with the candidates that are left and their neighbours
+        on the grid, and is tried only if its predecessor won by more than a standard error.
     per_machine : bool, default=False
         Whether each machine then chooses C and the percentile anew, by the cross-validation of its
         own neighbourhood. Only k is chosen for all.
@@ -67,13 +71,16 @@ cache_size, n_jobs
     Attributes
     ----------
     best_params_ : dict
-        n_neighbors, C and, for a local width, gamma_percentile.
+        Parameters for a :class:`FaLKSVC`: n_neighbors, n_assigned, C and, for a local width,
+        gamma_percentile.
     best_score_ : float
         Mean accuracy in the cross-validation.
     cv_results_ : dict of arrays
         For each candidate "params", each parameter as "param_C" and so on, "mean_test_score",
         "std_test_score" over centres, "rank_test_score", and "n_centres", the number of centres at
-        which it was tried. Candidates that were dropped rank behind all others.
+        which it was tried. The mean of one that was tried at fewer centres than the best of its
+        size is estimated from their differences where both were tried. Those that were dropped
+        rank behind all others.
     classes_, centres_, owners_, n_machines_, n_unanimous_, n_support_, fit_report_, models_
         As in :class:`FaLKSVC`. The report also has a "selection".
 
@@ -88,7 +95,7 @@ cache_size, n_jobs
     >>> X, y = make_moons(1000, noise=0.1, random_state=0)
     >>> model = FaLKSVCCV(n_neighbors=(50, 100), random_state=0).fit(X, y)
     >>> sorted(model.best_params_)
-    ['C', 'gamma_percentile', 'n_neighbors']
+    ['C', 'gamma_percentile', 'n_assigned', 'n_neighbors']
     >>> bool(model.score(X, y) > 0.99)
     True
     """
@@ -242,7 +249,7 @@ cache_size, n_jobs
             problem,
             train,
             k=k,
-            n_assigned=self.n_assigned or max(1, k // 2),
+            n_assigned=self.best_params_["n_assigned"],
             percentile=percentile,
             report=report,
             progress=Progress(training, "machines", N_STEPS, hooks),
@@ -254,11 +261,14 @@ cache_size, n_jobs
         """Set what a person wants to know of the selection, in scikit-learn's form."""
         k, C, percentile = results.best()
         names = ("n_neighbors", "C", "gamma_percentile")[: 3 if has_local_width else 2]
-        self.best_params_ = dict(zip(names, (k, C, percentile), strict=False))
+        self.best_params_: dict[str, Any] = dict(zip(names, (k, C, percentile), strict=False))
+        self.best_params_["n_assigned"] = self.n_assigned or max(1, k // 4)
+
+        tried = (results.n_tried() > 0).transpose(0, 2, 1).ravel()
 
         # Candidates in the order of k, C, percentile; scores over centres.
         def listed(values: NDArray[Any]) -> NDArray[Any]:
-            return values.transpose(0, 2, 1).ravel()
+            return values.transpose(0, 2, 1).ravel()[tried]
 
         mean = 1.0 - listed(results.mean())
         merit = np.where(listed(results.alive), mean, mean - 2.0)  # the dropped ones come last
@@ -268,7 +278,7 @@ cache_size, n_jobs
             results.grid.percentiles.astype(float),
             indexing="ij",
         )
-        values = {name: column.ravel() for name, column in zip(names, columns, strict=False)}
+        values = {name: column.ravel()[tried] for name, column in zip(names, columns, strict=False)}
         self.cv_results_ = {
             "params": [
                 dict(zip(values, row, strict=True))
@@ -276,7 +286,7 @@ cache_size, n_jobs
             ],
             **{f"param_{name}": column for name, column in values.items()},
             "mean_test_score": mean,
-            "std_test_score": listed(np.nanstd(results.errors, axis=1)),
+            "std_test_score": listed(results.std()),
             "rank_test_score": rankdata(-merit, method="min").astype(np.int32),
             "n_centres": listed(results.n_tried()),
         }
