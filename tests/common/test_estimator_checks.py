@@ -20,7 +20,7 @@ VARIANTS = [
     FaLKSVC(10, routing="first", centres="random", random_state=0),
     FaLKSVC(10, routing="centre", multi_class="global"),
     FaLKSVC(10, kernel="linear", algorithm="scan"),
-    FaLKSVC(50, kernel="poly", degree=2, coef0=1.0, algorithm="tree"),
+    FaLKSVC(50, kernel="poly", gamma="scale", degree=2, coef0=1.0, algorithm="tree"),
     FaLKSVCCV((5, 10), C=(1, 16), search="full", per_machine=True, random_state=0),
     KNNSVC(10, C=(1, 16), gamma_percentile=(10, 50), selection="internal"),
 ]
