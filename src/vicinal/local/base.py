@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from vicinal.chunks import in_chunks
 from vicinal.kernels import Kernel
 from vicinal.local.votes import Decisions, combine_pairs, labels
 from vicinal.problem import FLOATS, Floats, Problem, make_problem
@@ -74,6 +75,12 @@ class LocalClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         data = validate_data(self, X, dtype=FLOATS, reset=False)
+        # With each query goes at most the neighbourhood of a lazy machine.
+        k = min(int(np.max(self.n_neighbors)), self.models_[0].problem.n_points)
+        row_bytes = data.itemsize * data.shape[1] + 8 * k
+        return in_chunks(self._decide, data, row_bytes)
+
+    def _decide(self, data: NDArray[Any]) -> Decisions:
         queries = self.models_[0].problem.frame.apply(data)
         decisions = [model.decide(queries, n_threads=self._n_threads) for model in self.models_]
         if len(decisions) == 1:

@@ -17,7 +17,6 @@ from vicinal.kernels import KernelName
 from vicinal.local.base import LocalClassifier, check_grid
 from vicinal.local.internal import Grid, groups_of_best, internal_errors
 from vicinal.local.machines import Neighbourhoods, Training
-from vicinal.local.model import in_chunks
 from vicinal.local.progress import Report, all_or_nothing, count, hook_arguments, timed
 from vicinal.local.votes import Decisions
 from vicinal.neighbors.index import Algorithm, NeighbourIndex, make_index
@@ -49,11 +48,6 @@ class LazyModel:
 
     def decide(self, queries: Floats, *, n_threads: int) -> Decisions:
         """Return the decision for each query, in the problem's frame."""
-        return in_chunks(
-            queries, lambda chunk: self._decide(chunk, n_threads), more_bytes=8 * self.n_neighbors
-        )
-
-    def _decide(self, queries: Floats, n_threads: int) -> Decisions:
         training = replace(self.training, n_threads=n_threads)
         _, neighbourhoods = self.index.query(queries, self.n_neighbors, n_threads=n_threads)
         if self.grid.shape == (1, 1):

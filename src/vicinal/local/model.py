@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.utils import gen_batches
 
 from vicinal import engine
 from vicinal.kernels import KernelSpec, Metric
@@ -24,9 +23,6 @@ OnBatch = Callable[[float, Callable[[], "LocalModel"]], bool]
 
 _MACHINES_PER_THREAD = 128
 """Machines trained at a time: enough that no core idles, few enough to report progress."""
-
-_CHUNK_BYTES = 64 << 20
-"""Queries are answered in chunks of about this size, which bounds the memory of a prediction."""
 
 
 @dataclass(frozen=True)
@@ -85,15 +81,9 @@ class LocalModel:
 
     def decide(self, queries: Floats, *, n_threads: int) -> Decisions:
         """Return the decision for each query, in its problem's frame."""
-        return in_chunks(
-            queries,
-            lambda chunk: self.machines.evaluate(
-                self.problem,
-                chunk,
-                self.route(chunk, n_threads=n_threads),
-                self.kernel,
-                n_threads=n_threads,
-            ),
+        routes = self.route(queries, n_threads=n_threads)
+        return self.machines.evaluate(
+            self.problem, queries, routes, self.kernel, n_threads=n_threads
         )
 
 
@@ -178,16 +168,6 @@ def fit_local_model(
         iterations=int(model.machines.n_iter.sum()),
     )
     return model
-
-
-def in_chunks(
-    queries: Floats, decide: Callable[[Floats], Decisions], *, more_bytes: int = 0
-) -> Decisions:
-    """Decide chunk by chunk, each of about the same size with `more_bytes` beside each query."""
-    size = max(1, _CHUNK_BYTES // (queries.itemsize * queries.shape[1] + more_bytes))
-    if len(queries) <= size:
-        return decide(queries)
-    return np.concatenate([decide(queries[rows]) for rows in gen_batches(len(queries), size)])
 
 
 def _gathered(batches: Iterator[Neighbourhoods], count: int) -> Iterator[Neighbourhoods]:

@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from vicinal.chunks import in_chunks
 from vicinal.neighbors.index import Algorithm, make_index
 from vicinal.neighbors.metric import FramedMetric, MetricName
 from vicinal.problem import FLOATS, Floats
@@ -400,7 +401,15 @@ class CoverTreeClassifier(ClassifierMixin, _Neighbours):
         shares : float array of shape (n_queries, n_classes)
         """
         check_is_fitted(self)
-        distances, indices = self._nearest(X, self.n_neighbors)
+        data = validate_data(self, X, dtype=FLOATS, reset=False)
+        k = self._at_most(self.n_neighbors, self.n_samples_fit_)
+        row_bytes = data.itemsize * data.shape[1] + 40 * k
+        return in_chunks(lambda rows: self._shares(rows, k), data, row_bytes)
+
+    def _shares(self, data: NDArray[Any], k: int) -> NDArray[np.float64]:
+        queries = self._metric.frame.apply(data)
+        squared, indices = self._index_.query(queries, k, n_threads=self._n_threads)
+        distances = self._metric.distances(squared)
         counts = np.ones_like(distances)
         if self.weights == "distance":
             # A neighbour at distance zero decides alone; dividing by the smallest distance keeps
