@@ -86,18 +86,19 @@ def cover_tree(points: NDArray, base: float, metric: tuple) -> tuple[NDArray, ND
     children: list[list[int]] = [[] for _ in range(n)]
     apart = np.sqrt(squared_distances(points, points, metric))
     for p in range(1, n):
+        twins = np.flatnonzero(apart[p, :p] == 0)
+        if len(twins):
+            levels[p], parents[p] = DUPLICATE, twins[0]
+            continue
         parent = 0
-        while apart[p, parent] > 0:
+        while True:
             holding = [c for c in children[parent] if apart[p, c] <= base ** float(levels[c])]
             if not holding:
                 break
             parent = min(holding, key=lambda c: (apart[p, c], c))
         parents[p] = parent
-        if apart[p, parent] == 0:
-            levels[p] = DUPLICATE
-        else:
-            levels[p] = int(np.ceil(np.log(apart[p, parent]) / np.log(base))) - 1
-            children[parent].append(p)
+        levels[p] = int(np.ceil(np.log(apart[p, parent]) / np.log(base))) - 1
+        children[parent].append(p)
     if children[0]:
         levels[0] = 1 + max(levels[c] for c in children[0])
     return levels, parents
