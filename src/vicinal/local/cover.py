@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vicinal import engine
 from vicinal.local.machines import Neighbourhoods
@@ -61,6 +60,11 @@ def candidates(levels: Codes, order: Order, random_state: np.random.RandomState)
     return distinct[np.argsort(np.minimum(depth, 2**15 - 1).astype(np.int16), kind="stable")]
 
 
+def twins(tree: engine.NeighbourIndex) -> Codes:
+    """Return for each duplicate the first point equal to it, and -1 for all others."""
+    return np.where(tree.levels == engine.DUPLICATE, tree.parents, -1).astype(np.int32)
+
+
 class Covering:
     """A cover in the making.
 
@@ -69,6 +73,8 @@ class Covering:
     index : NeighbourIndex
     order : int32 array
         The candidates, in order.
+    twin_of : int32 array of shape (n_points,)
+        The equal point whose owner a duplicate gets, -1 for other points.
     n_neighbors, n_assigned : int
         Size of the neighbourhoods, and of the part of them that counts as covered.
     ownership : {"rank", "first"}
@@ -81,6 +87,7 @@ class Covering:
         self,
         index: NeighbourIndex,
         order: Codes,
+        twin_of: Codes,
         *,
         n_neighbors: int,
         n_assigned: int,
@@ -90,6 +97,7 @@ class Covering:
         n_points = len(index.points)
         self._index = index
         self._order = order
+        self._twin_of = twin_of
         self._n_neighbors = n_neighbors
         self._n_assigned = n_assigned
         self._n_threads = n_threads
@@ -143,9 +151,9 @@ class Covering:
         """Return the cover by the centres found so far, in which every point has an owner."""
         centres = np.concatenate(self._centres)
         owners = (self._owners if self._first is None else self._first).copy()
+        waiting = np.flatnonzero((owners < 0) & (self._twin_of >= 0))
+        owners[waiting] = owners[self._twin_of[waiting]]
         homeless = np.flatnonzero(owners < 0)
-        if self._tried == len(self._order):
-            homeless = self._follow_twins(homeless, owners)
         if len(homeless):  # stopped early: the nearest centre serves
             nearest = make_index(
                 self._index.points[centres], self._index.metric, n_threads=self._n_threads
@@ -175,17 +183,3 @@ class Covering:
         free = self._first[points] < 0
         # Of several assignments to one place the last one stays: backwards, that is the first.
         self._first[points[free]] = owners[free]
-
-    def _follow_twins(self, homeless: NDArray[np.intp], owners: Codes) -> NDArray[np.intp]:
-        """Give duplicates the owner of an equal point; return those for which there is none."""
-        if len(homeless) == 0:
-            return homeless
-        _, nearest = self._index.query(self._index.points[homeless], 1, n_threads=self._n_threads)
-        twins = nearest[:, 0]  # the equal point of lowest index, which may itself be waiting
-        while len(homeless):
-            owners[homeless] = owners[twins]
-            waiting = owners[homeless] < 0
-            if waiting.all():
-                break
-            homeless, twins = homeless[waiting], twins[waiting]
-        return homeless

@@ -9,7 +9,7 @@ import numpy as np
 
 from vicinal import engine
 from vicinal.kernels import KernelSpec, Metric
-from vicinal.local.cover import Cover, Covering, Order, candidates
+from vicinal.local.cover import Cover, Covering, Order, candidates, twins
 from vicinal.local.machines import Machines, Neighbourhoods, Training
 from vicinal.local.progress import Report, count, timed
 from vicinal.local.route import Route, Routing
@@ -122,6 +122,7 @@ def fit_local_model(
     covering = Covering(
         indexes.neighbours,
         candidates(indexes.tree.levels, recipe.centres, random_state),
+        twins(indexes.tree),
         n_neighbors=recipe.n_neighbors,
         n_assigned=recipe.n_assigned,
         ownership="first" if recipe.routing == "first" else "rank",

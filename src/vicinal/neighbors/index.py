@@ -53,8 +53,11 @@ def make_index(
                 "algorithm='kd_tree' knows the Euclidean distance only, and a polynomial kernel"
                 " has its own: use algorithm='tree', 'scan' or 'auto'."
             )
-        return KDTreeIndex(points)
-    if algorithm == "auto" and metric == EUCLIDEAN and _suits_kd_tree(points, k):
+        if _few_twins(points):
+            return KDTreeIndex(points)
+        algorithm = "scan"  # SciPy's tree cannot split twins, and a leaf of many takes for ever
+    few = points.shape[1] <= 3 and k <= 64
+    if algorithm == "auto" and metric == EUCLIDEAN and few and _few_twins(points):
         return KDTreeIndex(points)
     index = engine.NeighbourIndex(
         points,
@@ -66,12 +69,8 @@ def make_index(
     return fastest(index, k, n_threads=n_threads) if algorithm == "auto" else index
 
 
-def _suits_kd_tree(points: Floats, k: int) -> bool:
-    """Whether SciPy's kd-tree is ahead: few neighbours in few dimensions, few of them twins."""
-    n_points, n_features = points.shape
-    if n_features > 3 or k > 64:
-        return False
-    sample = points[:: max(1, n_points // 1000)]
+def _few_twins(points: Floats) -> bool:
+    sample = points[:: max(1, len(points) // 1000)]
     return len(np.unique(sample, axis=0)) > len(sample) / 2
 
 
@@ -97,7 +96,7 @@ def fastest(tree: engine.NeighbourIndex, k: int, *, n_threads: int = 1) -> engin
 class KDTreeIndex:
     """SciPy's kd-tree with the manners of the engine's indexes: squared floats, ties by index."""
 
-    _ROWS = 65536  # a chunk of queries: SciPy does not look for Ctrl-C while it works
+    _CHUNK = 1 << 22  # neighbours found at a time: SciPy does not look for Ctrl-C meanwhile
 
     metric: Metric = EUCLIDEAN
     structure = "kd_tree"
@@ -109,26 +108,23 @@ class KDTreeIndex:
     def query(self, queries: Floats, k: int, *, n_threads: int) -> Neighbours:
         squared = np.empty((len(queries), k), dtype=np.float32)
         indices = np.empty((len(queries), k), dtype=np.int32)
-        for rows in gen_batches(len(queries), self._ROWS):
+        for rows in gen_batches(len(queries), max(1, self._CHUNK // k)):
             squared[rows], indices[rows] = self._query(queries[rows], k, n_threads)
         return squared, indices
 
     def _query(self, queries: Floats, k: int, n_threads: int) -> Neighbours:
-        # One neighbour more than asked for shows whether the last one is tied with others.
+        # One neighbour more than asked for shows whether the last one is tied with others. Which of
+        # them SciPy returns is chance, so a scan decides.
         wanted = min(k + 1, len(self.points))
         distances, indices = self._tree.query(queries, range(1, wanted + 1), workers=n_threads)
         squared, indices = _in_order(distances, indices)
         if wanted > k:
             tied = np.flatnonzero(squared[:, k] == squared[:, k - 1])
-            for row in tied:
-                # All that are as near as the last one, so that the smallest indices can win.
-                radius = distances[row, k] * (1 + 1e-6)
-                near = np.asarray(self._tree.query_ball_point(queries[row], radius))
-                gaps = self.points[near].astype(np.float64) - queries[row]
-                apart = np.sqrt(np.einsum("ij,ij->i", gaps, gaps))
-                ordered = _in_order(apart[None], near[None])
-                squared[row, :k], indices[row, :k] = ordered[0][0, :k], ordered[1][0, :k]
-        return squared[:, :k], indices[:, :k]
+            squared, indices = squared[:, :k], indices[:, :k]
+            if len(tied):
+                scan = engine.NeighbourIndex(self.points, structure="scan", n_threads=n_threads)
+                squared[tied], indices[tied] = scan.query(queries[tied], k, n_threads=n_threads)
+        return squared, indices
 
     def query_radius(
         self, queries: Floats, radius: float, *, n_threads: int
