@@ -31,7 +31,7 @@ TUNED: dict[str, dict[str, dict[str, Any]]] = {
         "SVC": {"C": 1.0, "gamma": 16.0},
     },
     "CoverType": {
-        "FaLKSVC": {"n_neighbors": 500, "C": 8.0, "gamma_percentile": 5},
+        "FaLKSVC": {"n_neighbors": 1000, "C": 4.0, "gamma_percentile": 1},
         "SVC": {"C": 4.0, "gamma": 32.0},
     },
 }

@@ -32,7 +32,7 @@ Search = Literal["race", "full"]
 _ROUND = 4  # centres evaluated before a race looks at the results again
 _FIRST = 8  # centres before it drops anything
 _CONFIDENCE = 0.99
-_MOST_CENTRES = 4  # of a race, as a multiple of n_centres
+_MOST_CENTRES = 12  # of a race, as a multiple of n_centres
 _MOST_WORK = 2  # of the race of the smallest size, as a multiple of what all candidates would cost
 
 _MOST_DRAWS = 20_000
