@@ -9,6 +9,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -17,6 +19,7 @@
 #include "cover_tree.hpp"
 #include "local_svm.hpp"
 #include "neighbours.hpp"
+#include "smo.hpp"
 
 namespace nb = nanobind;
 using namespace vicinal;
@@ -81,9 +84,22 @@ Rows rows(const In<float, 2>& a) {
     return {a.data(), static_cast<std::int64_t>(a.shape(0)), static_cast<int>(a.shape(1))};
 }
 
+// Points to be indexed: within a reach in which sums of squares stay finite floats.
+Rows points_to_index(const In<float, 2>& a) {
+    constexpr float reach = 1e15f;
+    const Rows points = rows(a);
+    require(points.n > 0, "an index needs at least one point");
+    bool inside = true;
+    for (std::size_t i = 0; i < a.size(); ++i) inside &= std::abs(a.data()[i]) <= reach;
+    require(inside, "points must be finite, their coordinates at most 1e15");
+    return points;
+}
+
 Kernel kernel_of(const KernelTuple& t) {
     const auto [kind, gamma, coef0, degree] = t;
     require(kind >= 0 && kind <= 2, "unknown kind of kernel");
+    require(std::isfinite(gamma) && std::isfinite(coef0) && coef0 >= 0 && degree >= 1,
+            "gamma must be finite, coef0 finite and not negative, degree at least 1");
     return {static_cast<KernelKind>(kind), gamma, coef0, degree};
 }
 
@@ -92,7 +108,7 @@ Settings settings_of(const SpecTuple& spec, double tolerance, double cache_mb) {
     require(percentile >= 0 && percentile <= 100, "the percentile must lie between 0 and 100");
     require(tolerance > 0, "the tolerance must be positive");
     Settings s{kernel_of({kind, gamma, coef0, degree}), gamma <= 0, percentile, tolerance,
-               static_cast<std::int64_t>(cache_mb * 1e6)};
+               static_cast<std::int64_t>(std::clamp(cache_mb, 0.0, 1e9) * 1e6)};
     if (s.kernel.kind != KernelKind::rbf) s.local_gamma = false;
     return s;
 }
@@ -103,8 +119,7 @@ class NeighbourIndex {
   public:
     NeighbourIndex(In<float, 2> points, const std::string& structure, double base, const KernelTuple& metric,
                    int n_threads)
-        : points_(points), metric_{kernel_of(metric), rows(points).d} {
-        require(rows(points_).n > 0, "an index needs at least one point");
+        : points_(points), metric_{kernel_of(metric), points_to_index(points).d} {
         require(structure == "tree" || structure == "scan", "structure must be 'tree' or 'scan'");
         with_team(n_threads, [&](Team& team) {
             if (structure == "tree")
@@ -115,7 +130,7 @@ class NeighbourIndex {
     }
 
     NeighbourIndex(In<float, 2> points, const KernelTuple& metric, CoverTree::State state, int n_threads)
-        : points_(points), metric_{kernel_of(metric), rows(points).d} {
+        : points_(points), metric_{kernel_of(metric), points_to_index(points).d} {
         with_team(n_threads, [&](Team& team) {
             tree_ = std::make_unique<CoverTree>(rows(points_), metric_, std::move(state), team);
         });
@@ -142,6 +157,7 @@ class NeighbourIndex {
     nb::tuple query_radius(const In<float, 2>& queries, double radius, int n_threads) const {
         require(static_cast<int>(queries.shape(1)) == metric_.d,
                 "queries and points differ in their number of features");
+        require(radius >= 0, "the radius must not be negative");
         const auto squared = static_cast<float>(radius * radius);
         RadiusNeighbours found = with_team(n_threads, [&](Team& team) {
             return tree_ ? tree_->query_radius(rows(queries), squared, team)
@@ -190,6 +206,7 @@ NeighbourIndex tree_from_state(In<float, 2> points, const KernelTuple& metric, d
     const char* broken = "these arrays are not the state of a tree over these points";
     require(n > 0 && order.shape(0) == n && levels.shape(0) == n && parents.shape(0) == n, broken);
     require(n_cells > 0 && cells.shape(1) == 5 && radius.shape(0) == n_cells && base > 1, broken);
+    std::int64_t n_children = 0;
     require_below(order.data(), n, static_cast<std::int64_t>(n), broken);
     CoverTree::State s{base,
                        {order.data(), order.data() + n},
@@ -201,11 +218,14 @@ NeighbourIndex tree_from_state(In<float, 2> points, const KernelTuple& metric, d
         const auto last = static_cast<std::int64_t>(row[3]) + row[4];
         require(row[0] >= 0 && row[0] < static_cast<std::int64_t>(n) && row[1] >= 0 && row[1] < row[2] &&
                     row[2] <= static_cast<std::int64_t>(n) && row[4] >= 0 && radius.data()[c] >= 0 &&
+                    std::isfinite(radius.data()[c]) &&
                     (row[4] == 0 ||
                      (row[3] > static_cast<std::int64_t>(c) && last <= static_cast<std::int64_t>(n_cells))),
                 broken);
+        n_children += row[4];
         s.cells.push_back({row[0], row[1], row[2], row[3], row[4], radius.data()[c]});
     }
+    require(n_children == static_cast<std::int64_t>(n_cells) - 1, broken);  // each cell hangs once
     return {std::move(points), metric, std::move(s), n_threads};
 }
 
@@ -377,26 +397,26 @@ Out<double> train_and_evaluate_machines(const In<float, 2>& points, const In<std
 
 Out<double> cross_validate_machines(const In<float, 2>& points, const In<std::int32_t, 1>& targets,
                                     const In<float, 1>& weights, const In<std::int32_t, 2>& neighbourhoods,
-                                    int n_internal, int n_folds, const SpecTuple& spec,
-                                    const std::vector<double>& percentiles, const std::vector<float>& C,
-                                    double tol, double cache_mb, int n_threads) {
+                                    int n_internal, int n_folds, const std::vector<SpecTuple>& specs,
+                                    const std::vector<float>& C, double tol, double cache_mb, int n_threads) {
     const Data data = DataArrays{points, targets, weights}.view();
     const NeighbourhoodList list = neighbourhoods_of(neighbourhoods, data.points.n);
     require(n_internal >= 1 && n_internal <= list.k,
             "n_internal must lie between 1 and the neighbourhood's size");
-    require(n_folds >= 2 && n_internal < list.k + (n_folds > 1), "n_folds must be at least 2");
-    require(!percentiles.empty() && !C.empty(), "there must be something to choose from");
-    for (const double p : percentiles)
-        require(p >= 0 && p <= 100, "the percentile must lie between 0 and 100");
-    for (std::size_t i = 1; i < C.size(); ++i)
-        require(C[i - 1] > 0 && C[i - 1] <= C[i], "C must be positive and ascending");
-    const Settings settings = settings_of(spec, tol, cache_mb);
+    require(n_folds >= 2, "n_folds must be at least 2");
+    require(!specs.empty() && !C.empty(), "there must be something to choose from");
+    for (std::size_t i = 0; i < C.size(); ++i)
+        require(C[i] > 0 && (i == 0 || C[i - 1] <= C[i]), "C must be positive and ascending");
+    std::vector<Settings> candidates;
+    for (const SpecTuple& spec : specs) candidates.push_back(settings_of(spec, tol, cache_mb));
+    for (const Settings& s : candidates)
+        require(s.kernel.kind == candidates[0].kernel.kind, "candidates must be kernels of one kind");
     const auto n = static_cast<std::size_t>(list.n);
-    std::vector<double> errors(n * percentiles.size() * C.size());
+    std::vector<double> errors(n * candidates.size() * C.size());
     with_team(n_threads, [&](Team& team) {
-        cross_validate(data, list, settings, n_internal, n_folds, percentiles, C, errors.data(), team);
+        cross_validate(data, list, candidates, n_internal, n_folds, C, errors.data(), team);
     });
-    return own(std::move(errors), {n, percentiles.size(), C.size()});
+    return own(std::move(errors), {n, candidates.size(), C.size()});
 }
 
 Out<bool> accept(const In<std::int32_t, 1>& candidates, const In<std::int32_t, 2>& neighbours, int n_assigned,
@@ -441,6 +461,8 @@ NB_MODULE(VICINAL_MODULE, m) {
     m.def("instruction_sets", &instruction_sets);
     m.attr("DUPLICATE") = static_cast<std::int64_t>(CoverTree::duplicate);
 
+    m.attr("MOST_ITERATIONS") = Smo::most_iterations;
+
     nb::class_<NeighbourIndex>(m, "NeighbourIndex")
         .def(nb::init<In<float, 2>, const std::string&, double, const KernelTuple&, int>(), nb::arg("points"),
              nb::arg("structure"), nb::arg("base"), nb::arg("metric"), nb::arg("n_threads"))
@@ -454,7 +476,9 @@ NB_MODULE(VICINAL_MODULE, m) {
     m.def("tree_from_state", &tree_from_state, nb::arg("points"), nb::arg("metric"), nb::arg("base"),
           nb::arg("order"), nb::arg("levels"), nb::arg("parents"), nb::arg("cells"), nb::arg("radius"),
           nb::arg("n_threads"));
-    m.def("accept_centres", &accept);
+    m.def("accept_centres", &accept, nb::arg("candidates"), nb::arg("neighbours"), nb::arg("n_assigned"),
+          nb::arg("covered").noconvert(), nb::arg("ranks").noconvert(), nb::arg("owners").noconvert(),
+          nb::arg("first_id"));
     m.def("train", &train_machines, nb::arg("points"), nb::arg("targets"), nb::arg("weights"),
           nb::arg("neighbourhoods"), nb::arg("spec"), nb::arg("C"), nb::arg("gammas").none(), nb::arg("tol"),
           nb::arg("cache_mb"), nb::arg("n_threads"));
@@ -468,6 +492,5 @@ NB_MODULE(VICINAL_MODULE, m) {
           nb::arg("n_threads"));
     m.def("cross_validate", &cross_validate_machines, nb::arg("points"), nb::arg("targets"),
           nb::arg("weights"), nb::arg("neighbourhoods"), nb::arg("n_internal"), nb::arg("n_folds"),
-          nb::arg("spec"), nb::arg("percentiles"), nb::arg("C"), nb::arg("tol"), nb::arg("cache_mb"),
-          nb::arg("n_threads"));
+          nb::arg("specs"), nb::arg("C"), nb::arg("tol"), nb::arg("cache_mb"), nb::arg("n_threads"));
 }

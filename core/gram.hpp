@@ -40,8 +40,9 @@ inline void ingredients(const Kernel& kernel, const float* const* x, const float
 
 // Calls put(i, b, values) for the blocks on and right of the diagonal.
 template <class Put>
-void upper_blocks(const LocalPoints& points, const Kernel& kernel, const Put& put) {
+void upper_blocks(const LocalPoints& points, const Kernel& kernel, Team& team, const Put& put) {
     for (int first = 0; first < points.k; first += rows_at_once) {
+        team.check();
         const float* x[rows_at_once];
         for (int r = 0; r < rows_at_once; ++r) x[r] = points[std::min(first + r, points.k - 1)];
         for (int b = first / lanes; b < padded(points.k) / lanes; ++b) {
@@ -58,25 +59,25 @@ inline void mirror(float* tile, int k, int stride) {
         for (int j = i + lanes; j < k; j += lanes) {
             vfloat row[lanes];
             for (int r = 0; r < lanes; ++r)
-                row[r] = load(tile + static_cast<std::int64_t>(std::min(i + r, k - 1)) * stride + j);
+                row[r] = load(tile + static_cast<std::int64_t>(i + r) * stride + j);
             transpose(row);
             for (int r = 0; r < lanes && j + r < k; ++r)
                 store(tile + static_cast<std::int64_t>(j + r) * stride + i, row[r]);
         }
 }
 
-inline void gram_tile(const LocalPoints& points, const Kernel& kernel, float* tile) {
+inline void gram_tile(const LocalPoints& points, const Kernel& kernel, float* tile, Team& team) {
     const int stride = padded(points.k);
-    upper_blocks(points, kernel, [&](int i, int b, vfloat v) {
+    upper_blocks(points, kernel, team, [&](int i, int b, vfloat v) {
         store(tile + static_cast<std::int64_t>(i) * stride + b * lanes, kernel(v));
     });
     mirror(tile, points.k, stride);
 }
 
 // The same from ingredients kept from before: one exponential for each width tried.
-inline void ingredients_tile(const LocalPoints& points, const Kernel& kernel, float* tile) {
+inline void ingredients_tile(const LocalPoints& points, const Kernel& kernel, float* tile, Team& team) {
     const int stride = padded(points.k);
-    upper_blocks(points, kernel, [&](int i, int b, vfloat v) {
+    upper_blocks(points, kernel, team, [&](int i, int b, vfloat v) {
         store(tile + static_cast<std::int64_t>(i) * stride + b * lanes, v);
     });
 }
@@ -90,18 +91,28 @@ inline void gram_tile_from(const float* ingredients, int k, const Kernel& kernel
     mirror(tile, k, stride);
 }
 
-// 1 / (a percentile of the squared distances between distinct points), from the pairs of every s-th
-// point with those after it: all pairs of a small neighbourhood, about four thousand of a large one.
+// 1 / (a percentile of the squared distances between distinct points). From all pairs of a small
+// neighbourhood; from about four thousand pairs of a large one: points at equal steps of its order, each
+// with one block of sixteen, all blocks in turn.
 inline double local_gamma(const LocalPoints& points, double percentile, std::vector<float>& sample) {
-    const int k = points.k;
-    const int step = std::max<int>(1, static_cast<int>(static_cast<std::int64_t>(k) * k / 2 / 4096));
+    constexpr int small = 91, rows = 256;
+    constexpr std::uint64_t golden =
+        1327217885;  // 2^31 times the golden ratio: r golden mod 2^31 spreads evenly
+    const int k = points.k, n_blocks = padded(k) / lanes;
     sample.clear();
-    for (int i = 0; i < k; i += step)
-        for (int b = i / lanes; b < padded(k) / lanes; ++b) {
-            const vfloat squared = squared_distances(points[i], points.block(b), points.rows.d);
-            for (int j = std::max(i + 1, b * lanes); j < std::min(k, (b + 1) * lanes); ++j)
-                if (squared[j - b * lanes] > 0) sample.push_back(squared[j - b * lanes]);
-        }
+    const auto take = [&](int i, int b, int first) {
+        float squared[lanes];
+        store(squared, squared_distances(points[i], points.block(b), points.rows.d));
+        for (int j = std::max(first, b * lanes); j < std::min(k, (b + 1) * lanes); ++j)
+            if (squared[j - b * lanes] > 0) sample.push_back(squared[j - b * lanes]);
+    };
+    if (k <= small)
+        for (int i = 0; i < k; ++i)
+            for (int b = i / lanes; b < n_blocks; ++b) take(i, b, i + 1);
+    else
+        for (int r = 0; r < rows; ++r)
+            take(static_cast<int>((2 * r + 1) * static_cast<std::int64_t>(k) / (2 * rows)),
+                 static_cast<int>((r * golden % (1u << 31)) * n_blocks >> 31), 0);
     if (sample.empty()) return 1.0;  // all points are equal: any width will do
     const auto place =
         static_cast<std::size_t>(percentile / 100.0 * static_cast<double>(sample.size() - 1) + 0.5);
@@ -112,8 +123,8 @@ inline double local_gamma(const LocalPoints& points, double percentile, std::vec
 // Rows on demand, the least recently used one making room for the next.
 class CachedGram final : public GramRows {
   public:
-    CachedGram(const LocalPoints& points, const Kernel& kernel, std::int64_t bytes)
-        : points_(points), kernel_(kernel), stride_(padded(points.k)) {
+    CachedGram(const LocalPoints& points, const Kernel& kernel, std::int64_t bytes, Team& team)
+        : points_(points), kernel_(kernel), team_(team), stride_(padded(points.k)) {
         const std::int64_t fit = bytes / (static_cast<std::int64_t>(stride_) * 4);
         n_slots_ = static_cast<int>(std::max<std::int64_t>(4, std::min<std::int64_t>(fit, points.k)));
         slot_of_.assign(points.k, -1);
@@ -149,11 +160,12 @@ class CachedGram final : public GramRows {
         std::vector<std::int32_t> index;
         for (const int i : members) index.push_back(points_.index[i]);
         part_points_.gather_from(points_.rows, index.data(), static_cast<int>(index.size()));
-        gram_tile(part_points_, kernel_, out);
+        gram_tile(part_points_, kernel_, out, team_);
     }
 
   private:
-    void compute(int i, float* out) const {
+    void compute(int i, float* out) {
+        team_.check();
         for (int b = 0; b < stride_ / lanes; ++b)
             store(out + b * lanes,
                   kernel_(ingredients(kernel_, points_[i], points_.block(b), points_.rows.d)));
@@ -161,6 +173,7 @@ class CachedGram final : public GramRows {
 
     const LocalPoints& points_;
     Kernel kernel_;
+    Team& team_;
     int stride_, n_slots_, n_used_ = 0;
     std::vector<int> slot_of_, row_in_;
     std::vector<std::int64_t> used_;

@@ -34,10 +34,13 @@ struct Kernel {
         switch (kind) {
             case KernelKind::rbf: return exp_nonpositive(t * static_cast<float>(-gamma));
             case KernelKind::polynomial:
-                return integer_power(t * static_cast<float>(gamma) + static_cast<float>(coef0), degree);
+                return finite(
+                    integer_power(t * static_cast<float>(gamma) + static_cast<float>(coef0), degree));
             default: return t * static_cast<float>(gamma);
         }
     }
+    // Far from all points a polynomial overflows; kept finite, its sums stay numbers.
+    static vfloat finite(vfloat value) { return max(min(value, splat(1e30f)), splat(-1e30f)); }
     double from_dot(double dot) const {
         return kind == KernelKind::polynomial ? integer_power(gamma * dot + coef0, degree) : gamma * dot;
     }

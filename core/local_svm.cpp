@@ -1,7 +1,6 @@
 #include "local_svm.hpp"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <numeric>
 
@@ -18,6 +17,9 @@ struct Workspace {
     AlignedVector<float> gram, ingredients, pair_gram;
     std::vector<float> sample, labels, bounds;
     std::vector<int> members;
+    std::vector<std::int32_t> part_index;
+    LocalPoints part;
+    std::unique_ptr<GramRows> rows;
     Smo smo;
 };
 
@@ -38,6 +40,40 @@ bool worth_a_tile(int k, std::int64_t cache_bytes) {
     return fits(k, std::min<std::int64_t>(cache_bytes, 5 << 20));
 }
 
+// A point's share of C, kept finite: bounds are compared with sums of coefficients.
+float upper_bound(double C, float weight) { return static_cast<float>(std::min(C * weight, 1e30)); }
+
+Kernel kernel_for(const LocalPoints& points, const Settings& settings, std::vector<float>& sample) {
+    Kernel kernel = settings.kernel;
+    if (settings.local_gamma) kernel.gamma = local_gamma(points, settings.percentile, sample);
+    return kernel;
+}
+
+// The kernel matrix of the whole neighbourhood: the tile, if there is one, or rows on demand.
+std::unique_ptr<GramRows> kernel_matrix(const Workspace& w, bool dense, const Kernel& kernel,
+                                        std::int64_t cache_bytes, Team& team) {
+    if (dense) return std::make_unique<DenseGram>(w.gram.data(), padded(w.points.k));
+    return std::make_unique<CachedGram>(w.points, kernel, cache_bytes, team);
+}
+
+// That of w.members alone.
+GramRows& members_of(GramRows& whole, Workspace& w, bool dense, const Kernel& kernel,
+                     std::int64_t cache_bytes, Team& team) {
+    const int n = static_cast<int>(w.members.size());
+    if (n == w.points.k) return whole;
+    if (dense) {
+        w.pair_gram.resize(static_cast<std::size_t>(n) * padded(n));
+        whole.part(w.members, w.pair_gram.data());
+        w.rows = std::make_unique<DenseGram>(w.pair_gram.data(), padded(n));
+    } else {
+        w.part_index.clear();
+        for (const int i : w.members) w.part_index.push_back(w.points.index[i]);
+        w.part.gather_from(w.points.rows, w.part_index.data(), n);
+        w.rows = std::make_unique<CachedGram>(w.part, kernel, cache_bytes, team);
+    }
+    return *w.rows;
+}
+
 // One machine on one neighbourhood.
 Machine train_one(const Data& data, const std::int32_t* index, int k, const Settings& settings, double C,
                   double gamma, Workspace& w, Team& team) {
@@ -50,18 +86,16 @@ Machine train_one(const Data& data, const std::int32_t* index, int k, const Sett
     }
 
     w.points.gather_from(data.points, index, k);
-    Kernel kernel = settings.kernel;
-    kernel.gamma = gamma > 0              ? gamma
-                   : settings.local_gamma ? local_gamma(w.points, settings.percentile, w.sample)
-                                          : settings.kernel.gamma;
+    Kernel kernel = kernel_for(w.points, settings, w.sample);
+    if (gamma > 0) kernel.gamma = gamma;
     machine.gamma = kernel.gamma;
 
-    const int stride = padded(k);
     const bool dense = worth_a_tile(k, settings.cache_bytes);
     if (dense) {
-        w.gram.resize(static_cast<std::size_t>(k) * stride);
-        gram_tile(w.points, kernel, w.gram.data());
+        w.gram.resize(static_cast<std::size_t>(k) * padded(k));
+        gram_tile(w.points, kernel, w.gram.data(), team);
     }
+    const auto gram = kernel_matrix(w, dense, kernel, settings.cache_bytes, team);
 
     struct Solution {
         std::vector<int> members;
@@ -78,24 +112,10 @@ Machine train_one(const Data& data, const std::int32_t* index, int k, const Sett
                 if (c != machine.classes[a] && c != machine.classes[b]) continue;
                 w.members.push_back(i);
                 w.labels.push_back(c == machine.classes[b] ? 1.0f : -1.0f);
-                w.bounds.push_back(static_cast<float>(C * data.weights[index[i]]));
+                w.bounds.push_back(upper_bound(C, data.weights[index[i]]));
             }
             const int n = static_cast<int>(w.members.size());
-            std::unique_ptr<GramRows> gram;
-            LocalPoints part;  // must outlive a cached matrix
-            std::vector<std::int32_t> part_index;
-            if (dense && n == k) {
-                gram = std::make_unique<DenseGram>(w.gram.data(), stride);
-            } else if (dense) {
-                w.pair_gram.resize(static_cast<std::size_t>(n) * padded(n));
-                DenseGram(w.gram.data(), stride).part(w.members, w.pair_gram.data());
-                gram = std::make_unique<DenseGram>(w.pair_gram.data(), padded(n));
-            } else {
-                for (const int i : w.members) part_index.push_back(index[i]);
-                part.gather_from(data.points, part_index.data(), n);
-                gram = std::make_unique<CachedGram>(part, kernel, settings.cache_bytes);
-            }
-            w.smo.start(*gram, w.labels.data(), n);
+            w.smo.start(members_of(*gram, w, dense, kernel, settings.cache_bytes, team), w.labels.data(), n);
             w.smo.set_bounds(w.bounds.data());
             machine.n_iter += w.smo.solve(settings.tolerance, &team);
             machine.bias.push_back(static_cast<float>(w.smo.bias()));
@@ -257,8 +277,10 @@ void evaluate(const Rows& points, const MachineArrays& machines, const Kernel& k
              machines.bias + machines.bias_ptr[m],
              static_cast<int>(machines.sv_ptr[m + 1] - machines.sv_ptr[m]),
              static_cast<int>(machines.class_ptr[m + 1] - machines.class_ptr[m])});
-        for (std::int64_t q = first; q < std::min(first + at_once, end[m + 1]); ++q)
+        for (std::int64_t q = first; q < std::min(first + at_once, end[m + 1]); ++q) {
+            team.check();
             evaluator[member].decide(queries[order[q]], n_classes, decisions + order[q] * width);
+        }
     });
 }
 
@@ -283,13 +305,15 @@ namespace {
 
 // The errors of one neighbourhood at one kernel width, for every C, over all folds. Held-out points
 // stay in the dual with an upper bound of zero: they change nothing, and its gradient is their output.
-void validate_one(const Data& data, const std::int32_t* index, int k, GramRows& gram,
+void validate_one(const Data& data, const std::int32_t* index, int k, bool dense, const Kernel& kernel,
                   const Settings& settings, int n_internal, int n_folds, const std::vector<float>& C,
                   double* errors, Workspace& w, Team& team) {
     const std::vector<std::int32_t> classes = classes_present(data, index, k);
     const int c = static_cast<int>(classes.size()), n_C = static_cast<int>(C.size());
     std::fill_n(errors, n_C, 0.0);
-    for (int fold = 0; fold < std::min(n_folds, n_internal); ++fold) {
+    const auto gram = kernel_matrix(w, dense, kernel, settings.cache_bytes, team);
+    n_folds = std::max(1, std::min(n_folds, n_internal));
+    for (int fold = 0; fold < n_folds; ++fold) {
         const auto held_out = [&](int i) { return i < n_internal && i % n_folds == fold; };
         const int n_held = (n_internal - fold + n_folds - 1) / n_folds;
         std::vector<char> trained(c, 0);
@@ -314,15 +338,12 @@ void validate_one(const Data& data, const std::int32_t* index, int k, GramRows& 
                     w.labels.push_back(y == classes[a] ? -1.0f : 1.0f);
                 }
                 const int n = static_cast<int>(w.members.size());
-                if (n < k) {
-                    w.pair_gram.resize(static_cast<std::size_t>(n) * padded(n));
-                    gram.part(w.members, w.pair_gram.data());
-                }
-                DenseGram part(w.pair_gram.data(), padded(n));
-                w.smo.start(n < k ? part : gram, w.labels.data(), n);
+                w.smo.start(members_of(*gram, w, dense, kernel, settings.cache_bytes, team), w.labels.data(),
+                            n);
                 w.bounds.resize(n);
                 for (int i = 0; i < n; ++i)
-                    w.bounds[i] = held_out(w.members[i]) ? 0.0f : C[0] * data.weights[index[w.members[i]]];
+                    w.bounds[i] =
+                        held_out(w.members[i]) ? 0.0f : upper_bound(C[0], data.weights[index[w.members[i]]]);
                 w.smo.set_bounds(w.bounds.data());
                 for (int at = 0; at < n_C; ++at) {
                     if (at > 0) w.smo.grow_bounds(static_cast<double>(C[at]) / C[at - 1]);
@@ -341,7 +362,7 @@ void validate_one(const Data& data, const std::int32_t* index, int k, GramRows& 
         for (int at = 0; at < n_C; ++at)
             for (int h = 0; h < n_held; ++h) {
                 const std::size_t cell = (static_cast<std::size_t>(at) * n_held + h) * c;
-                int best = -1;
+                int best = 0;
                 double best_score = -2.0;
                 for (int a = 0; a < c; ++a) {
                     const double score =
@@ -361,38 +382,31 @@ void validate_one(const Data& data, const std::int32_t* index, int k, GramRows& 
 
 }  // namespace
 
-void cross_validate(const Data& data, const NeighbourhoodList& neighbourhoods, const Settings& settings,
-                    int n_internal, int n_folds, const std::vector<double>& percentiles,
+void cross_validate(const Data& data, const NeighbourhoodList& neighbourhoods,
+                    const std::vector<Settings>& candidates, int n_internal, int n_folds,
                     const std::vector<float>& C, double* errors, Team& team) {
-    const auto n_widths = static_cast<std::int64_t>(percentiles.size());
+    const auto n_candidates = static_cast<std::int64_t>(candidates.size());
     const int k = neighbourhoods.k;
     std::vector<Workspace> workspace(team.size());
-    // An item is one neighbourhood at one width. Where threads abound the distances are computed once
-    // for each width: that is cheap beside the solutions, and keeps items small enough for all threads.
-    const std::int64_t widths_together = neighbourhoods.n >= 2 * team.size() ? n_widths : 1;
-    team.for_each(neighbourhoods.n * (n_widths / widths_together), [&](std::int64_t item, int member) {
+    // An item is one neighbourhood with one candidate. Where threads abound the distances are computed
+    // once for each: that is cheap beside the solutions, and keeps items small enough for all threads.
+    const std::int64_t together = neighbourhoods.n >= 2 * team.size() ? n_candidates : 1;
+    team.for_each(neighbourhoods.n * (n_candidates / together), [&](std::int64_t item, int member) {
         Workspace& w = workspace[member];
-        const std::int64_t first = item * widths_together, m = first / n_widths;
+        const std::int64_t first = item * together, m = first / n_candidates;
         w.points.gather_from(data.points, neighbourhoods[m], k);
-        const bool dense = fits(k, settings.cache_bytes);
+        const bool dense = fits(k, candidates[0].cache_bytes);
         if (dense) {
             w.ingredients.resize(static_cast<std::size_t>(k) * padded(k));
             w.gram.resize(static_cast<std::size_t>(k) * padded(k));
-            ingredients_tile(w.points, settings.kernel, w.ingredients.data());
+            ingredients_tile(w.points, candidates[0].kernel, w.ingredients.data(), team);
         }
-        for (std::int64_t width = first; width < first + widths_together; ++width) {
-            Kernel kernel = settings.kernel;
-            if (settings.local_gamma)
-                kernel.gamma = local_gamma(w.points, percentiles[width % n_widths], w.sample);
-            std::unique_ptr<GramRows> gram;
-            if (dense) {
-                gram_tile_from(w.ingredients.data(), k, kernel, w.gram.data());
-                gram = std::make_unique<DenseGram>(w.gram.data(), padded(k));
-            } else {
-                gram = std::make_unique<CachedGram>(w.points, kernel, settings.cache_bytes);
-            }
-            validate_one(data, neighbourhoods[m], k, *gram, settings, n_internal, n_folds, C,
-                         errors + width * static_cast<std::int64_t>(C.size()), w, team);
+        for (std::int64_t at = first; at < first + together; ++at) {
+            const Settings& settings = candidates[at % n_candidates];
+            const Kernel kernel = kernel_for(w.points, settings, w.sample);
+            if (dense) gram_tile_from(w.ingredients.data(), k, kernel, w.gram.data());
+            validate_one(data, neighbourhoods[m], k, dense, kernel, settings, n_internal, n_folds, C,
+                         errors + at * static_cast<std::int64_t>(C.size()), w, team);
         }
     });
 }

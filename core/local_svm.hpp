@@ -72,9 +72,10 @@ void train_and_evaluate(const Data& data, const NeighbourhoodList& neighbourhood
 
 // k'-internal cross-validation (Segata & Blanzieri, JMLR 2010, Definition 4): the n_internal innermost
 // points are held out in turn, internal point j in fold j % n_folds. errors[m][p][c] is the share of
-// them that neighbourhood m got wrong with percentile p and the c-th value of C (ascending).
-void cross_validate(const Data& data, const NeighbourhoodList& neighbourhoods, const Settings& settings,
-                    int n_internal, int n_folds, const std::vector<double>& percentiles,
+// them that neighbourhood m got wrong with candidate p, a kernel of the same kind as all others, and the
+// c-th value of C (ascending).
+void cross_validate(const Data& data, const NeighbourhoodList& neighbourhoods,
+                    const std::vector<Settings>& candidates, int n_internal, int n_folds,
                     const std::vector<float>& C, double* errors, Team& team);
 
 }  // namespace vicinal

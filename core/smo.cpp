@@ -83,10 +83,11 @@ class Cholesky {
 
     // A pivot that single-precision kernel values cannot vouch for (points that coincide) is made
     // huge, which leaves its variable where it is.
-    void factorise() {
+    void factorise(Team* team) {
         std::vector<double> diagonal(n_);
         for (int k = 0; k < n_; ++k) diagonal[k] = row(k)[k];
         for (int k = 0; k < n_; ++k) {
+            if (team) team->check();
             double* pivot_row = row(k);
             const double root = pivot_row[k] > 1e-8 * diagonal[k] ? std::sqrt(pivot_row[k]) : 1e100;
             pivot_row[k] = root;
@@ -256,10 +257,13 @@ bool Smo::iterate(double tolerance, std::int64_t limit, std::int64_t& iterations
     }
 }
 
-// A point as near to its bound as rounding can bring it is at its bound.
+// A point as near to its bound as rounding can bring it is at its bound. What rounding can do depends on
+// the values there are, not on the bounds, which may be far above them all.
 void Smo::snap_to_bounds() {
+    double largest = 0.0;
+    for (int i = 0; i < n_; ++i) largest = std::max(largest, std::abs(beta_[i]));
     for (int i = 0; i < n_; ++i) {
-        const double near = 1e-12 * (hi_[i] - lo_[i]);
+        const double near = 1e-12 * std::min(hi_[i] - lo_[i], largest);
         if (beta_[i] - lo_[i] < near) beta_[i] = lo_[i];
         if (hi_[i] - beta_[i] < near) beta_[i] = hi_[i];
         set_membership(i);
@@ -307,7 +311,7 @@ double Smo::settle_free_points(Team* team) {
         factor.row(p)[p] += ridge * diagonal_[point[p]];
         gradient.push_back(F_[point[p]]);
     }
-    factor.factorise();
+    factor.factorise(team);
     std::vector<double> before;
     for (const int i : free_) before.push_back(beta_[i]);
 
@@ -416,13 +420,12 @@ void Smo::add_to_gradient(float step, int i) {
 
 // Brings the gap below the tolerance, as far as the gradient in single precision can tell.
 void Smo::improve(double tolerance, std::int64_t& iterations, Team* team) {
-    const std::int64_t most_iterations = iterations + 10'000'000 + 100 * static_cast<std::int64_t>(n_);
     const double pair_cost = 8.0 * n_ + 1000;  // operations of one iteration of the pair loop
     double last_cost = 0.0;
     while (iterations < most_iterations) {
         if (team) team->check();
-        // pairs get three times the time of Newton steps, which thus cannot cost much where they are of no
-        // use
+        // Pairs get three times the time of Newton steps, which thus cannot cost much where they are of no
+        // use.
         find_free_points();
         const double allowance = free_.size() < most_free ? std::max(last_cost, newton_cost()) : last_cost;
         const double limit = std::max(n_ / 10.0 + 20.0, 3.0 * allowance / pair_cost);
@@ -441,7 +444,7 @@ std::int64_t Smo::solve(double tolerance, Team* team) {
     for (int round = 0; round < 20; ++round) {  // single precision may reach no smaller tolerance
         const std::int64_t before = iterations;
         improve(0.9 * tolerance, iterations, team);
-        if (round > 0 && iterations == before) break;
+        if (round > 0 && (iterations == before || iterations >= most_iterations)) break;
         snap_to_bounds();
         recompute_gradient(team);
     }

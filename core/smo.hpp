@@ -69,6 +69,8 @@ class DenseGram final : public GramRows {
 
 class Smo {
   public:
+    static constexpr std::int64_t most_iterations = 20'000'000;
+
     // Starts at beta = 0. The labels are copied.
     void start(GramRows& gram, const float* y, int n);
     // Sets the upper bounds C_i; to be called once after start().
@@ -76,7 +78,8 @@ class Smo {
     // Multiplies all bounds by a factor >= 1. The next solution starts from this one or from its
     // multiple, whichever has the lower objective: points at their bound stay there in the second.
     void grow_bounds(double factor);
-    // Returns the number of iterations. `team` lets a long solution be interrupted.
+    // Returns the number of iterations, at which it gives up at `most_iterations`. `team` lets a long
+    // solution be interrupted.
     std::int64_t solve(double tolerance, Team* team);
 
     int n() const { return n_; }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 from tests.reference import engine as twin
 
 from vicinal import engine
@@ -80,9 +81,10 @@ class TestMachines:
     def test_cross_validate(self, spec, n_classes):
         problem = Problem(n_classes, m=6)
         local = spec == SPECS["rbf, local width"]
-        grid = {"percentiles": [10.0, 50.0] if local else [50.0], "Cs": [0.5, 4.0]}
-        ours = engine.cross_validate(*problem.data, 20, 5, spec, **grid, **SETTINGS)
-        theirs = twin.cross_validate(*problem.data, 20, 5, spec, **grid, **SETTINGS)
+        other = (*spec[:4], 10.0) if local else (spec[0], 0.5, *spec[2:])
+        arguments = (*problem.data, 20, 5, [spec, other])
+        ours = engine.cross_validate(*arguments, Cs=[0.5, 4.0], **SETTINGS)
+        theirs = twin.cross_validate(*arguments, Cs=[0.5, 4.0], **SETTINGS)
         assert ours.shape == theirs.shape
         assert np.abs(ours - theirs).max() <= 0.0501  # one of twenty may be a toss-up
         assert (ours == theirs).mean() > 0.8
@@ -132,3 +134,20 @@ def test_accept_centres(n_assigned):
         answers.append((np.concatenate(accepted), covered, ranks, owners))
     for ours, theirs in zip(*answers, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("k", [91, 92, 250, 592, 1184, 2000])
+def test_a_local_width_is_a_percentile_of_all_distances(k):
+    """Of a large neighbourhood it comes from some pairs, which must favour none of its points."""
+    rng = np.random.default_rng(k)
+    points = rng.normal(size=(4 * k, 8)).astype(np.float32)
+    row = np.argsort(np.square(points).sum(axis=1))[:k].astype(np.int32)
+    targets, weights = rng.integers(0, 2, 4 * k).astype(np.int32), np.ones(4 * k, np.float32)
+    squared = pdist(points[row].astype(float), "sqeuclidean")
+    for percentile in (10, 50, 90):
+        machine = engine.train(
+            points, targets, weights, row[None], (1, 0.0, 0.0, 1, percentile), C=np.float32([1e-3])
+        )
+        width = 1 / machine["gamma"][0]
+        below = 100 * (squared < width).mean()
+        assert abs(below - percentile) < (0.1 if k == 91 else 3)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
-    from vicinal.problem import Problem
+    from vicinal.problem import Floats, Problem
 
 KernelName = Literal["linear", "rbf", "poly"]
 
@@ -21,6 +23,7 @@ LOCAL_WIDTH = 0.0
 
 # What single precision can hold, with room for a product.
 _SMALLEST_GAMMA, _LARGEST_GAMMA = 1e-36, 1e36
+_MOST_DIGITS = 30
 
 
 class KernelSpec(NamedTuple):
@@ -57,6 +60,13 @@ class Kernel:
         inside a neighbourhood for "rbf", and 1 for "poly".
     degree : int
     coef0 : float
+        At least 0, so that the kernel has a feature space and a distance in it.
+
+    Notes
+    -----
+    An RBF kernel is ``exp(-gamma * |x - y|**2)``. Segata & Blanzieri write it with sigma in place
+    of ``1 / gamma`` (their report of 2008 has lost the minus sign), DeCoste & Mazzoni with
+    ``gamma = 1 / (2 * sigma**2)``.
 
     Examples
     --------
@@ -83,7 +93,9 @@ class Kernel:
         if self.name == "rbf":
             gamma = LOCAL_WIDTH if self.gamma == "local" else self._framed_gamma(problem)
             return KernelSpec(RBF, gamma, 0.0, 1, percentile)
-        return KernelSpec(POLY, self._framed_gamma(problem), self.coef0, self.degree, percentile)
+        gamma = self._framed_gamma(problem)
+        check_polynomial(problem.points, gamma, self.coef0, self.degree)
+        return KernelSpec(POLY, gamma, self.coef0, self.degree, percentile)
 
     def _framed_gamma(self, problem: Problem) -> float:
         unit = problem.frame.squared_scale
@@ -95,6 +107,17 @@ class Kernel:
             n_features = problem.points.shape[1]
             return _within_reach(1.0 / (n_features * variance) if variance > 0 else unit)
         return _within_reach(float(self.gamma) * unit)
+
+
+def check_polynomial(points: Floats, gamma: float, coef0: float, degree: int) -> None:
+    """Raise if the values of a polynomial kernel are more than single precision can hold."""
+    longest = float(np.einsum("ij,ij->i", points, points, dtype=np.float64).max())
+    if degree * np.log10(max(gamma * longest + coef0, 1.0)) > _MOST_DIGITS:
+        raise ValueError(
+            f"kernel='poly' with degree={degree} exceeds 1e{_MOST_DIGITS} on points as long as"
+            " these, which single precision cannot hold: scale the features (MinMaxScaler, say), or"
+            " lower gamma or degree."
+        )
 
 
 def _within_reach(gamma: float) -> float:

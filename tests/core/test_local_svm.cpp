@@ -262,9 +262,9 @@ void cross_validation_holds_points_out() {
             const Example e(n_classes);
             const NeighbourhoodList some{e.neighbourhoods.data(), n_some, k};
             std::vector<double> errors(n_some * C.size()), few_rows(errors.size());
-            cross_validate(e.data(), some, settings_of(kernel, false), n_internal, n_folds, {50.0}, C,
+            cross_validate(e.data(), some, {settings_of(kernel, false)}, n_internal, n_folds, C,
                            errors.data(), one);
-            cross_validate(e.data(), some, settings_of(kernel, false, 0), n_internal, n_folds, {50.0}, C,
+            cross_validate(e.data(), some, {settings_of(kernel, false, 0)}, n_internal, n_folds, C,
                            few_rows.data(), four);
             constexpr double one_point = 1.001 / n_internal;  // an output of nearly zero may fall either way
             assert(difference(errors, few_rows) <= one_point);
@@ -277,13 +277,14 @@ void cross_validation_holds_points_out() {
 
 void cross_validation_does_not_depend_on_threads() {
     const Example e(3);
-    const std::vector<double> percentiles{1.0, 10.0, 50.0, 90.0};
+    std::vector<Settings> candidates(4, settings_of(rbf, true));
+    for (int p = 0; p < 4; ++p) candidates[p].percentile = 1.0 + 30.0 * p;
     const std::vector<float> C{1.0f, 4.0f, 16.0f};
     const auto errors = [&](int n_threads, std::int64_t n, int n_internal, int n_folds) {
         Team team(n_threads);
-        std::vector<double> out(n * percentiles.size() * C.size(), -1.0);
-        cross_validate(e.data(), {e.neighbourhoods.data(), n, k}, settings_of(rbf, true), n_internal, n_folds,
-                       percentiles, C, out.data(), team);
+        std::vector<double> out(n * candidates.size() * C.size(), -1.0);
+        cross_validate(e.data(), {e.neighbourhoods.data(), n, k}, candidates, n_internal, n_folds, C,
+                       out.data(), team);
         for (const double error : out) assert(error >= 0.0 && error <= 1.0);
         return out;
     };

@@ -44,7 +44,8 @@ struct Matrix {
     Matrix(const Problem& p, const Kernel& kernel) : index(all_of(p.n())) {
         points.gather_from(p.points.rows(), index.data(), p.n());
         tile.resize(static_cast<std::size_t>(p.n()) * padded(p.n()));
-        gram_tile(points, kernel, tile.data());
+        Team team(1);
+        gram_tile(points, kernel, tile.data(), team);
     }
     Matrix(const Matrix&) = delete;
     DenseGram dense() const { return {tile.data(), padded(points.k)}; }
@@ -94,7 +95,8 @@ void solve(Smo& smo, const Problem& p, GramRows& gram) {
 void check(const Problem& p, const Kernel& kernel) {
     const Matrix K(p, kernel);
     DenseGram dense = K.dense();
-    CachedGram cached(K.points, kernel, 0);
+    Team team(1);
+    CachedGram cached(K.points, kernel, 0, team);
     for (int i = 0; i < p.n(); ++i) {
         const float* row = cached.row(i);
         for (int j = 0; j < p.n(); ++j) assert(row[j] == dense.row(i)[j]);

@@ -131,14 +131,15 @@ def test_one_neighbourhood_of_everything_is_svc(kernel, C):
     np.testing.assert_array_equal(model.predict(Q)[sure], svc.predict(Q)[sure])
 
 
+@pytest.mark.parametrize("gamma", [3.0, "scale"])
 @pytest.mark.parametrize("multi_class", ["local", "global"])
-def test_one_neighbourhood_of_everything_is_multi_class_svc(multi_class):
+def test_one_neighbourhood_of_everything_is_multi_class_svc(multi_class, gamma):
     X, y = load_iris(return_X_y=True)
     X = MinMaxScaler().fit_transform(X)
-    svc = SVC(C=8.0, gamma=3.0, tol=1e-6, decision_function_shape="ovr", break_ties=True).fit(
+    svc = SVC(C=8.0, gamma=gamma, tol=1e-6, decision_function_shape="ovr", break_ties=True).fit(
         X[::2], y[::2]
     )
-    model = FaLKSVC(75, 75, C=8.0, gamma=3.0, tol=TOL, multi_class=multi_class)
+    model = FaLKSVC(75, 75, C=8.0, gamma=gamma, tol=TOL, multi_class=multi_class)
     model.fit(X[::2], y[::2])
     np.testing.assert_allclose(
         model.decision_function(X), svc.decision_function(X), rtol=1e-2, atol=1e-2

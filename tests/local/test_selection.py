@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from tests.local.problems import binary, three_classes
 from tests.reference.classifiers import Kernel, internal_error, neighbours
 
 from vicinal import FaLKSVC, FaLKSVCCV, engine
+from vicinal.local.search import draw_centres
 
 EUCLIDEAN = (0, 1.0, 0.0, 1)
 
@@ -24,8 +28,7 @@ def cross_validate(X, y, centres, k, n_internal, n_folds, kernel, percentiles, C
         rows,
         n_internal,
         n_folds,
-        (kinds[kernel.name], gamma, kernel.coef0, kernel.degree, 50.0),
-        percentiles=percentiles,
+        [(kinds[kernel.name], gamma, kernel.coef0, kernel.degree, p) for p in percentiles],
         Cs=Cs,
         tol=1e-4,
         cache_mb=200.0,
@@ -139,3 +142,62 @@ def test_parameters_per_machine():
     together = FaLKSVCCV(**grid).fit(X, y)
     accuracy = (model.predict(Q) == truth).mean()
     assert accuracy > (together.predict(Q) == truth).mean() - 0.03
+
+
+class TestKernels:
+    def test_several_widths_and_rules(self):
+        X, y, Q = binary(n=400)
+        grid = {"n_neighbors": (50, 100), "C": (1, 16), "random_state": 0}
+        widths = ["local", 0.01, 2.0]
+        model = FaLKSVCCV(gamma=widths, gamma_percentile=(10, 50), **grid).fit(X, y)
+        results = model.cv_results_
+        tried = {(p["gamma"], p.get("gamma_percentile")) for p in results["params"]}
+        assert tried == {("local", 10), ("local", 50), (0.01, None), (2.0, None)}
+        assert model.best_params_["gamma"] != 0.01
+        at_a_number = [p["gamma"] != "local" for p in results["params"]]
+        np.testing.assert_array_equal(results["param_gamma_percentile"].mask, at_a_number)
+        plain = FaLKSVC(**model.best_params_).fit(X, y)
+        np.testing.assert_array_equal(plain.predict(Q), model.predict(Q))
+
+    def test_several_polynomials(self):
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-1, 1, size=(800, 2))
+        y = (X[:, 0] * X[:, 1] > 0).astype(int)  # a polynomial of degree 2, and of no other below
+        model = FaLKSVCCV(
+            n_neighbors=(400, 800), C=(1, 16), kernel="poly", degree=(1, 2), coef0=(0, 1),
+            random_state=0,
+        ).fit(X, y)  # fmt: skip
+        assert model.best_params_["degree"] == 2
+        assert {(p["degree"], p["coef0"]) for p in model.cv_results_["params"]} == {
+            (1, 0.0), (1, 1.0), (2, 0.0), (2, 1.0),
+        }  # fmt: skip
+        plain = FaLKSVC(kernel="poly", **model.best_params_).fit(X, y)
+        np.testing.assert_array_equal(plain.predict(X), model.predict(X))
+
+
+def test_without_refit_nothing_predicts():
+    X, y, Q = binary(n=400)
+    model = FaLKSVCCV(n_neighbors=(50,), random_state=0).fit(X, y)
+    model.set_params(refit=False).fit(X, y)
+    assert model.best_params_["n_neighbors"] == 50
+    with pytest.raises(NotFittedError):
+        model.predict(Q)
+
+
+def test_full_search_is_the_cross_validation_of_all_candidates():
+    """The table's means are those of the slow reference, centre by centre."""
+    X, y, _ = binary(n=500)
+    model = FaLKSVCCV(
+        n_neighbors=(60,), n_assigned=12, C=(1, 16), gamma=2.0, n_centres=6, search="full",
+        random_state=0, tol=1e-4,
+    ).fit(X, y)  # fmt: skip
+    points = np.ascontiguousarray(X, dtype=np.float32)
+    index = engine.NeighbourIndex(points)
+    problem = SimpleNamespace(n_points=len(X), targets=y)
+    centres = draw_centres(problem, index, 60, 6, np.random.RandomState(0), 1)
+    rows = neighbours(X, X[centres], 60, Kernel())
+    errors = [
+        np.mean([internal_error(X[r], y[r], 12, 5, Kernel("rbf", 2.0), C) for r in rows])
+        for C in (1, 16)
+    ]
+    np.testing.assert_allclose(1 - model.cv_results_["mean_test_score"], errors, atol=1.01 / 72)

@@ -272,23 +272,22 @@ def cross_validate(
     neighbourhoods: NDArray,
     n_internal: int,
     n_folds: int,
-    spec: tuple,
+    specs: list[tuple],
     *,
-    percentiles: NDArray,
     Cs: NDArray,
     tol: float = 1e-3,
     cache_mb: float = 200,
     n_threads: int = 1,
 ) -> NDArray[np.float64]:
     n_classes = max(2, int(targets.max()) + 1)
-    wrong = np.zeros((len(neighbourhoods), len(percentiles), len(Cs)))
+    wrong = np.zeros((len(neighbourhoods), len(specs), len(Cs)))
     for m, row in enumerate(neighbourhoods):
         folds = np.where(np.arange(len(row)) < n_internal, np.arange(len(row)) % n_folds, -1)
-        for p, percentile in enumerate(percentiles):
+        for p, spec in enumerate(specs):
             # The width is that of the whole neighbourhood, whatever is held out.
             gamma = spec[1]
             if spec[0] == RBF and gamma <= 0:
-                gamma = local_gamma(points[row], percentile)
+                gamma = local_gamma(points[row], spec[4])
             for c, C in enumerate(Cs):
                 for fold in range(n_folds):
                     inside, held_out = row[folds != fold], row[folds == fold]

@@ -8,6 +8,7 @@ the same functions.
 from vicinal.engine.cpu import (
     DUPLICATE,
     INSTRUCTION_SET,
+    MOST_ITERATIONS,
     NeighbourIndex,
     accept_centres,
     cross_validate,
@@ -19,6 +20,7 @@ from vicinal.engine.cpu import (
 __all__ = [
     "DUPLICATE",
     "INSTRUCTION_SET",
+    "MOST_ITERATIONS",
     "NeighbourIndex",
     "accept_centres",
     "cross_validate",

@@ -21,6 +21,9 @@ INSTRUCTION_SET, _core = load()
 DUPLICATE: int = _core.DUPLICATE
 """The level of a point that has the place of an earlier one."""
 
+MOST_ITERATIONS: int = _core.MOST_ITERATIONS
+"""The solver gives up on a problem after about as many."""
+
 Floats = NDArray[np.float32]
 Codes = NDArray[np.int32]
 Arrays = dict[str, NDArray[Any]]
@@ -242,16 +245,16 @@ def cross_validate(
     neighbourhoods: Codes,
     n_internal: int,
     n_folds: int,
-    kernel: KernelSpec,
+    kernels: Sequence[KernelSpec],
     *,
-    percentiles: Sequence[float],
     Cs: Sequence[float],
     tol: float = 1e-3,
     cache_mb: float = 200.0,
     n_threads: int = 1,
 ) -> NDArray[np.float64]:
-    """Return the error of each neighbourhood for each percentile and each C, which ascend.
+    """Return the error of each neighbourhood for each kernel and each C, which ascend.
 
+    The kernels are of one kind; they may differ in their parameters.
     The `n_internal` innermost points of a neighbourhood are held out in turn: point j in fold
     ``j % n_folds``, while the machine trains on all others of the neighbourhood.
     """
@@ -262,8 +265,7 @@ def cross_validate(
         neighbourhoods,
         n_internal,
         n_folds,
-        tuple(kernel),
-        [float(p) for p in percentiles],
+        [tuple(kernel) for kernel in kernels],
         [float(c) for c in Cs],
         tol,
         cache_mb,

@@ -30,6 +30,10 @@ class Model(Protocol):
     def problem(self) -> Problem:
         """The training data."""
 
+    @property
+    def bytes_per_query(self) -> int:
+        """Memory that a query takes while it is answered."""
+
     def decide(self, queries: Floats, *, n_threads: int) -> Decisions:
         """Return a decision for each query, in scikit-learn's shapes."""
 
@@ -45,7 +49,7 @@ class LocalClassifier(ClassifierMixin, BaseEstimator):
         "gamma": [StrOptions({"scale", "local"}), Interval(Real, 0, None, closed="neither")],
         "gamma_percentile": [Interval(Real, 0, 100, closed="both")],
         "degree": [Interval(Integral, 1, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
+        "coef0": [Interval(Real, 0, None, closed="left")],
         "multi_class": [StrOptions({"local", "global"})],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "algorithm": [StrOptions({"auto", "tree", "scan", "kd_tree"})],
@@ -73,11 +77,9 @@ class LocalClassifier(ClassifierMixin, BaseEstimator):
             class that is absent from the neighbourhood has -1. A neighbourhood of one class
             decides -1 or 1 for two classes.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "models_")
         data = validate_data(self, X, dtype=FLOATS, reset=False)
-        # With each query goes at most the neighbourhood of a lazy machine.
-        k = min(int(np.max(self.n_neighbors)), self.models_[0].problem.n_points)
-        row_bytes = data.itemsize * data.shape[1] + 8 * k
+        row_bytes = data.itemsize * data.shape[1] + self.models_[0].bytes_per_query
         return in_chunks(self._decide, data, row_bytes)
 
     def _decide(self, data: NDArray[Any]) -> Decisions:
@@ -144,20 +146,6 @@ class LocalClassifier(ClassifierMixin, BaseEstimator):
         return min(n_neighbors, problem.n_points)
 
 
-_GRID_BOUNDS = {
-    "n_neighbors": (lambda v: (v >= 2) & (v == np.floor(v)), "integers of at least 2"),
-    "C": (lambda v: v > 0, "positive numbers"),
-    "gamma_percentile": (lambda v: (v >= 0) & (v <= 100), "numbers from 0 to 100"),
-}
-
-
-def check_grid(name: str, values: Any) -> NDArray[np.float64]:
-    """Return the values of a parameter to choose from, in ascending order."""
-    valid, description = _GRID_BOUNDS[name]
-    try:
-        grid = np.unique(np.atleast_1d(np.asarray(values, dtype=np.float64)))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold {description}; got {values!r}.") from error
-    if grid.size == 0 or not (np.isfinite(grid) & valid(grid)).all():
-        raise ValueError(f"{name} must hold {description}, and at least one; got {values!r}.")
-    return grid
+def or_several(*names: str) -> dict[str, list[Any]]:
+    """Return the constraints of some parameters that take a list of values too."""
+    return {name: ["array-like", *LocalClassifier._parameter_constraints[name]] for name in names}

@@ -164,8 +164,10 @@ class Covering:
 
     def _next_uncovered(self, count: int) -> Codes:
         found: list[Codes] = []
+        width = count
         while count > 0 and self._tried < len(self._order):
-            window = self._order[self._tried : self._tried + 4 * count]
+            width *= 2  # as more and more are covered, what is left lies farther apart
+            window = self._order[self._tried : self._tried + width]
             at = np.flatnonzero(self._covered[window] == 0)[:count]
             self._tried += int(at[-1]) + 1 if len(at) == count else len(window)
             found.append(window[at])

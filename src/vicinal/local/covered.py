@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils import check_random_state
 
+from vicinal.kernels import KernelSpec
 from vicinal.local.base import LocalClassifier
 from vicinal.local.cover import Order
 from vicinal.local.machines import Machines, Neighbourhoods, Training
 from vicinal.local.model import Indexes, LocalModel, Recipe, Trainer, fit_local_model
 from vicinal.local.progress import Progress, Report
 from vicinal.local.route import Routing
-from vicinal.problem import Problem
+from vicinal.problem import Problem, as_factors
 
 N_STEPS = 100
 """Steps of progress that callbacks hear of while machines are trained."""
@@ -26,7 +27,7 @@ def with_one_C(C: float) -> Trainer:
     """Return the trainer that gives all machines the same C."""
 
     def train(problem: Problem, neighbourhoods: Neighbourhoods, training: Training) -> Machines:
-        every = np.full(len(neighbourhoods), C, dtype=np.float32)
+        every = np.full(len(neighbourhoods), as_factors(C))
         return Machines.train(problem, neighbourhoods, every, training)
 
     return train
@@ -41,9 +42,8 @@ class CoveredClassifier(CallbackSupportMixin, LocalClassifier):
 
     models_: Sequence[LocalModel]
 
-    def _recipe(self, problem: Problem, k: int, n_assigned: int, percentile: float) -> Recipe:
+    def _recipe(self, problem: Problem, kernel: KernelSpec, k: int, n_assigned: int) -> Recipe:
         k = min(k, problem.n_points)
-        kernel = self._kernel().spec(problem, percentile=percentile)
         return Recipe(
             n_neighbors=k,
             n_assigned=min(n_assigned, k),
@@ -57,10 +57,10 @@ class CoveredClassifier(CallbackSupportMixin, LocalClassifier):
         self,
         problem: Problem,
         train: Trainer,
+        kernel: KernelSpec,
         *,
         k: int,
         n_assigned: int,
-        percentile: float,
         report: Report,
         progress: Progress,
         indexes: Indexes | None = None,
@@ -81,7 +81,7 @@ class CoveredClassifier(CallbackSupportMixin, LocalClassifier):
         for part in problems:
             model = fit_local_model(
                 part,
-                self._recipe(part, k, n_assigned, percentile),
+                self._recipe(part, kernel, k, n_assigned),
                 train,
                 indexes=indexes if part is problem else None,
                 random_state=random_state,

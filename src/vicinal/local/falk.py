@@ -49,9 +49,9 @@ class _FixedParameters(CoveredClassifier):
             self._cover_with_machines(
                 problem,
                 with_one_C(self.C),
+                self._kernel().spec(problem, percentile=self.gamma_percentile),
                 k=k,
                 n_assigned=self.n_assigned or max(1, k // self._assigned_part),
-                percentile=self.gamma_percentile,
                 report={},
                 progress=Progress(context, "machines", N_STEPS, hooks),
             )

@@ -7,44 +7,44 @@ Definitions 3 and 4).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vicinal import engine
+from vicinal.kernels import KernelSpec
 from vicinal.local.machines import Machines, Neighbourhoods, Training
 from vicinal.local.model import Trainer
-from vicinal.problem import Floats, Problem
+from vicinal.problem import Floats, Problem, as_factors
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Values of C and of the percentile of the local width, and how to compare them."""
+    """Values of C, in ascending order, and kernels of one metric; and how to compare them."""
 
     C: Floats
-    percentiles: Floats
+    kernels: tuple[KernelSpec, ...]
     n_folds: int
 
     @classmethod
-    def of(cls, C: Any, percentiles: Any, n_folds: int, training: Training) -> Grid:
-        """Sort out the values; without a local width the percentile plays no part."""
-        percentiles = np.unique(np.asarray(percentiles, dtype=np.float32))
-        if not training.kernel.has_local_width:
-            percentiles = percentiles[:1]
-        return cls(np.unique(np.asarray(C, dtype=np.float32)), percentiles, n_folds)
+    def of(cls, C: Any, kernels: Iterable[KernelSpec], n_folds: int) -> Grid:
+        """Sort out the values."""
+        return cls(np.unique(as_factors(C)), tuple(kernels), n_folds)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of percentiles and of values of C."""
-        return len(self.percentiles), len(self.C)
+        """Number of kernels and of values of C."""
+        return len(self.kernels), len(self.C)
 
     def part(self, wanted: NDArray[np.bool_]) -> tuple[Any, Grid]:
         """Return where the smallest grid with all of some candidates lies in this one, and it."""
         p, c = wanted.any(axis=1), wanted.any(axis=0)
-        return np.ix_(p, c), replace(self, C=self.C[c], percentiles=self.percentiles[p])
+        kernels = tuple(compress(self.kernels, np.atleast_1d(p)))
+        return np.ix_(p, c), replace(self, C=self.C[c], kernels=kernels)
 
 
 def internal_errors(
@@ -67,7 +67,7 @@ def internal_errors(
 
     Returns
     -------
-    errors : array of shape (n_neighbourhoods, n_percentiles, n_C)
+    errors : array of shape (n_neighbourhoods, n_kernels, n_C)
         Share of those points that are misclassified when they are held out.
     """
     k = neighbourhoods.shape[1]
@@ -79,8 +79,7 @@ def internal_errors(
         np.ascontiguousarray(neighbourhoods),
         n_internal,
         max(2, min(grid.n_folds, n_internal)),
-        training.kernel,
-        percentiles=grid.percentiles.tolist(),
+        grid.kernels,
         Cs=grid.C.tolist(),
         tol=training.tol,
         cache_mb=training.cache_mb,
@@ -91,25 +90,21 @@ def internal_errors(
 def groups_of_best(
     errors: NDArray[np.float64], grid: Grid, training: Training
 ) -> Iterator[tuple[NDArray[np.intp], Floats, Training]]:
-    """Yield neighbourhoods that are best off with the same percentile, and the best C of each.
+    """Yield neighbourhoods that are best off with the same kernel, and the best C of each.
 
-    Of equally good candidates that of the least C is taken, then that of the least percentile.
+    Of equally good candidates that of the least C is taken, then that of the first kernel.
     """
     by_C = errors.transpose(0, 2, 1).reshape(len(errors), -1)
-    c, p = np.unravel_index(by_C.argmin(axis=1), (len(grid.C), len(grid.percentiles)))
+    c, p = np.unravel_index(by_C.argmin(axis=1), (len(grid.C), len(grid.kernels)))
     for at in np.unique(p):
         rows = np.flatnonzero(p == at)
-        kernel = training.kernel._replace(percentile=float(grid.percentiles[at]))
-        yield rows, grid.C[c[rows]], replace(training, kernel=kernel)
+        yield rows, grid.C[c[rows]], replace(training, kernel=grid.kernels[at])
 
 
-def with_its_own_parameters(
-    C: Any, percentiles: Any, n_folds: int, n_internal: int | None
-) -> Trainer:
+def with_its_own_parameters(grid: Grid, n_internal: int | None) -> Trainer:
     """Return the trainer that lets every machine choose by the cross-validation of its points."""
 
     def train(problem: Problem, neighbourhoods: Neighbourhoods, training: Training) -> Machines:
-        grid = Grid.of(C, percentiles, n_folds, training)
         errors = internal_errors(problem, neighbourhoods, n_internal, grid, training)
         parts, orders = [], []
         for rows, C_of_rows, settings in groups_of_best(errors, grid, training):

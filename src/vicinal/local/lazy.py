@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import _fit_context
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from vicinal import engine
-from vicinal.kernels import KernelName
-from vicinal.local.base import LocalClassifier, check_grid
+from vicinal.kernels import KernelName, KernelSpec
+from vicinal.local.base import LocalClassifier, or_several
+from vicinal.local.candidates import check_grid, kernel_candidates
 from vicinal.local.internal import Grid, groups_of_best, internal_errors
 from vicinal.local.machines import Neighbourhoods, Training
 from vicinal.local.progress import Report, all_or_nothing, count, hook_arguments, timed
@@ -45,6 +47,11 @@ class LazyModel:
     n_neighbors: int
     grid: Grid
     n_internal: int | None
+
+    @property
+    def bytes_per_query(self) -> int:
+        """Memory that a query takes while it is answered: that of its neighbourhood."""
+        return 8 * self.n_neighbors
 
     def decide(self, queries: Floats, *, n_threads: int) -> Decisions:
         """Return the decision for each query, in the problem's frame."""
@@ -96,13 +103,14 @@ class KNNSVC(CallbackSupportMixin, LocalClassifier):
         Penalty of the errors. Several values need selection="internal".
     kernel, gamma : {"rbf", "linear", "poly"}, float, "scale" or "local"
         As in :class:`FaLKSVC`.
+        Several values, in a list, need selection="internal", and kernel="rbf".
     gamma_percentile : float or array-like, default=50
         The percentile of gamma="local". Several values need selection="internal".
     degree, coef0, multi_class, class_weight, algorithm, tol, cache_size, n_jobs
         As in :class:`FaLKSVC`.
     selection : {"internal"} or None, default=None
-        "internal" chooses C and the percentile for each query by the k'-internal cross-validation
-        of its neighbourhood.
+        "internal" chooses C and the kernel's width for each query by the k'-internal
+        cross-validation of its neighbourhood.
     n_assigned : int, default=None
         The k' innermost points by which a query chooses; None is k // 2.
     cv : int, default=5
@@ -139,11 +147,7 @@ class KNNSVC(CallbackSupportMixin, LocalClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LocalClassifier._parameter_constraints,
-        "C": ["array-like", *LocalClassifier._parameter_constraints["C"]],
-        "gamma_percentile": [
-            "array-like",
-            *LocalClassifier._parameter_constraints["gamma_percentile"],
-        ],
+        **or_several("C", "gamma", "gamma_percentile"),
         "selection": [StrOptions({"internal"}), None],
         "cv": [Interval(Integral, 2, None, closed="left")],
     }
@@ -155,7 +159,7 @@ class KNNSVC(CallbackSupportMixin, LocalClassifier):
         *,
         C: float | ArrayLike = 1.0,
         kernel: KernelName = "rbf",
-        gamma: float | Literal["scale", "local"] = "local",
+        gamma: float | Literal["scale", "local"] | ArrayLike = "local",
         gamma_percentile: float | ArrayLike = 50,
         degree: int = 3,
         coef0: float = 0.0,
@@ -207,30 +211,35 @@ class KNNSVC(CallbackSupportMixin, LocalClassifier):
         context.call_on_fit_task_begin(**hooks)
         with all_or_nothing(self):
             C = check_grid("C", self.C)
-            percentiles = check_grid("gamma_percentile", self.gamma_percentile)
-            if self.selection is None and max(len(C), len(percentiles)) > 1:
-                raise ValueError(
-                    "C and gamma_percentile take several values only with selection='internal',"
-                    " which chooses among them for each query."
-                )
             self._check_assigned(self.n_neighbors)
             problem = self._check(X, y, sample_weight)
+            _, kernels = zip(
+                *kernel_candidates(
+                    problem,
+                    self.kernel,
+                    gamma=self.gamma,
+                    gamma_percentile=self.gamma_percentile,
+                    degree=self.degree,
+                    coef0=self.coef0,
+                ),
+                strict=True,
+            )
+            self._check_selection(C, kernels)
             k = self._size(self.n_neighbors, problem)
             report: Report = {}
             models: list[LazyModel] = []
             for part in self._problems(problem):
-                kernel = self._kernel().spec(part, percentile=percentiles[0])
-                training = Training(kernel, self.tol, self.cache_size, self._n_threads)
+                training = Training(kernels[0], self.tol, self.cache_size, self._n_threads)
                 with timed(report, "index"):
                     index = make_index(
                         part.points,
-                        kernel.metric,
+                        training.kernel.metric,
                         algorithm=self.algorithm,
                         k=k,
                         n_threads=self._n_threads,
                     )
                 count(report, "index", points=part.n_points)
-                grid = Grid.of(C, percentiles, self.cv, training)
+                grid = Grid.of(C, kernels, self.cv)
                 model = LazyModel(
                     part, index, training, min(k, part.n_points), grid, self.n_assigned
                 )
@@ -240,3 +249,15 @@ class KNNSVC(CallbackSupportMixin, LocalClassifier):
             self.fit_report_ = report
             context.call_on_fit_task_end(**hooks, reconstruction_attributes={})
         return self
+
+    def _check_selection(self, C: NDArray[Any], kernels: Sequence[KernelSpec]) -> None:
+        if self.selection is None and max(len(C), len(kernels)) > 1:
+            raise ValueError(
+                "C, gamma and gamma_percentile take several values only with"
+                " selection='internal', which chooses among them for each query."
+            )
+        if len({kernel.metric for kernel in kernels}) > 1:
+            raise ValueError(
+                f"kernel={self.kernel!r} has other neighbourhoods for every value of gamma, and a"
+                " query chooses within one: give one gamma, or use FaLKSVCCV."
+            )

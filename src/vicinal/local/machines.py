@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from vicinal import engine
 from vicinal.kernels import KernelSpec
@@ -97,7 +99,15 @@ class Machines:
             cache_mb=training.cache_mb,
             n_threads=training.n_threads,
         )
-        return cls(**arrays)
+        machines = cls(**arrays)
+        if (machines.n_iter >= engine.MOST_ITERATIONS).any():
+            warnings.warn(
+                f"The solver gave up on a machine after {engine.MOST_ITERATIONS:,} iterations:"
+                " scale the features, or lower C, or raise tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return machines
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:

@@ -79,6 +79,11 @@ class LocalModel:
     machines: Machines
     route: Route
 
+    @property
+    def bytes_per_query(self) -> int:
+        """Memory that a query takes while it is answered: a route and decisions."""
+        return 16 + 8 * self.problem.n_classes
+
     def decide(self, queries: Floats, *, n_threads: int) -> Decisions:
         """Return the decision for each query, in its problem's frame."""
         routes = self.route(queries, n_threads=n_threads)

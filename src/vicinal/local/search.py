@@ -1,6 +1,6 @@
 """Parameters for all machines, by the cross-validation of some neighbourhoods.
 
-Random points become centres, and every candidate, a size k with a C and a percentile, is
+Random points become centres, and every candidate, a size k with a C and a kernel, is
 cross-validated on the neighbourhood of each (Segata & Blanzieri, JMLR 11, 2010, Definition 5).
 Two things make the few errors that this gives comparable:
 
@@ -12,7 +12,7 @@ Two things make the few errors that this gives comparable:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,7 +23,6 @@ from scipy.special import stdtrit
 
 from vicinal.local.internal import Grid, internal_errors
 from vicinal.local.machines import Neighbourhoods, Training
-from vicinal.local.progress import Progress
 from vicinal.neighbors.index import NeighbourIndex
 from vicinal.problem import Problem
 
@@ -47,13 +46,14 @@ class Results:
     sizes : list of int
         The values of k that were tried.
     grid : Grid
-    errors : array of shape (n_sizes, n_centres, n_percentiles, n_C)
+    errors : array of shape (n_sizes, n_centres, n_kernels, n_C)
         Errors of every candidate at every centre; NaN where it was not tried.
-    alive : bool array of shape (n_sizes, n_percentiles, n_C)
+    alive : bool array of shape (n_sizes, n_kernels, n_C)
         The candidates that were not dropped.
     winners : list of (int, int)
-        The best candidate of each size, by percentile and C. If there are several sizes, all were
-        tried at all centres.
+        The best candidate of each size, by kernel and C.
+    best_size : int
+        Position of the size whose winner is the best of all.
     """
 
     sizes: list[int]
@@ -61,24 +61,27 @@ class Results:
     errors: NDArray[np.float64]
     alive: NDArray[np.bool_]
     winners: list[tuple[int, int]]
+    best_size: int
 
     def n_tried(self) -> NDArray[np.intp]:
         """Return the number of centres at which each candidate was tried."""
         return (~np.isnan(self.errors)).sum(axis=1)
 
     def mean(self) -> NDArray[np.float64]:
-        """Return the mean error of each candidate.
+        """Return the mean error of each candidate, as if all had been tried at the same centres.
 
-        One that was tried at fewer centres than the best of its size gets the mean error of that
-        one plus the mean of their differences where both were tried: easy centres are no merit.
+        That of a size's winner is the mean error of the best candidate plus the mean of their
+        differences where both were tried, and that of any other candidate is likewise relative to
+        the winner of its size: easy centres are no merit.
         """
+        best = self._of_winner(self.best_size)
         means = np.empty((len(self.sizes), *self.grid.shape))
-        for size, (errors, winner) in enumerate(zip(self.errors, self.winners, strict=True)):
-            best = errors[(slice(None), *winner)]
-            differences = errors - best[:, None, None]
-            n = (~np.isnan(errors)).sum(axis=0)
+        for size, errors in enumerate(self.errors):
+            winner = self._of_winner(size)
+            differences = errors - winner[:, None, None]
+            n = (~np.isnan(differences)).sum(axis=0)
             mean_difference = np.nansum(differences, axis=0) / np.where(n > 0, n, np.nan)
-            means[size] = np.nanmean(best) + mean_difference
+            means[size] = np.nanmean(best) + np.nanmean(winner - best) + mean_difference
         return means
 
     def std(self) -> NDArray[np.float64]:
@@ -87,13 +90,12 @@ class Results:
         mean = np.nansum(self.errors, axis=1) / n
         return np.sqrt(np.nansum((self.errors - mean[:, None]) ** 2, axis=1) / n)
 
-    def best(self) -> tuple[int, float, float]:
-        """Return the size, C and percentile of least error, the smallest size of several."""
-        means = self.mean()
-        of_sizes = [means[size][winner] for size, winner in enumerate(self.winners)]
-        size = int(np.argmin(of_sizes))
-        p, c = self.winners[size]
-        return self.sizes[size], float(self.grid.C[c]), float(self.grid.percentiles[p])
+    def best_error(self) -> float:
+        """Return the mean error of the best candidate."""
+        return float(np.nanmean(self._of_winner(self.best_size)))
+
+    def _of_winner(self, size: int) -> NDArray[np.float64]:
+        return self.errors[(size, slice(None), *self.winners[size])]
 
 
 def search_parameters(
@@ -107,55 +109,61 @@ def search_parameters(
     n_internal: int | None,
     search: Search,
     random_state: np.random.RandomState,
-    progress: Progress,
+    reached: Callable[[float], bool],
 ) -> Results:
-    """Compare sizes of neighbourhoods, values of C and percentiles on some random centres.
+    """Compare sizes of neighbourhoods, values of C and kernels on some random centres.
 
     A size is tried after all smaller ones, unless one of them was worse than its predecessor; in a
     race, unless it was not better by a standard error. A race begins with those candidates that are
     left of the one before and their neighbours on the grid, and as larger machines cost more, it
-    may compare fewer of them.
+    may compare fewer of them, and at fewer centres.
+
+    `reached` hears the share of the work that is done and says whether to stop.
     """
     most = _most_centres(n_centres, search)
     centres = draw_centres(problem, index, sizes[0], most, random_state, training.n_threads)
     n_internal = max(1, sizes[0] // 2) if n_internal is None else n_internal
     n_rounds = n_rounds_of(n_centres, search)
     races: list[_Race] = []
+    best = 0
     for number, k in enumerate(sizes):
         _, neighbourhoods = index.query(index.points[centres], k, n_threads=training.n_threads)
         race = _Race(problem, neighbourhoods, min(n_internal, k), grid, training)
         before = races[-1] if races else None
         races.append(race)
-        work = None
+        affordable, work = len(centres), None
         if search == "race":
+            affordable = max(_FIRST, len(centres) * sizes[0] // k)
             work = _MOST_WORK * n_centres * race.alive.size * sizes[0] // k
             if before is not None:
                 race.alive = binary_dilation(before.alive)  # its neighbours on the grid too
-        stopped = False
-        while race.has_next(work) and not stopped:
+        stopped = behind = False
+        while race.has_next(work) and not (stopped or behind):
             race.next_round()
-            stopped = progress.reach((number + race.n_rounds / n_rounds) / len(sizes))
+            stopped = reached((number + race.n_rounds / n_rounds) / len(sizes))
             if search == "race" and race.n_done >= _FIRST:
                 race.drop()
-                if before is not None and race.is_certainly_behind(before):
-                    break
-        progress.reach((number + 1) / len(sizes))
+                behind = before is not None and race.is_certainly_behind(before)
+        reached((number + 1) / len(sizes))
         if before is not None:
-            n = max(race.n_done, before.n_done) if stopped else len(centres)
-            gains = before.winner_errors(n) - race.winner_errors(n)
+            n = race.n_done if stopped or behind else max(race.n_done, affordable)
+            gains = race.gains_over(before, n)
             # Larger machines cost more: a race goes on only if it seems to be worth it.
             chance = gains.std(ddof=1) / np.sqrt(n) if search == "race" else 0.0
+            if gains.mean() > 0:
+                best = number
             if gains.mean() < chance:
                 break
         if stopped:
             break
-    progress.reach(1.0)
+    reached(1.0)
     return Results(
         list(sizes[: len(races)]),
         grid,
         np.stack([race.errors for race in races]),
         np.stack([race.alive for race in races]),
         [race.winner for race in races],
+        best,
     )
 
 
@@ -220,11 +228,14 @@ class _Race:
             self._evaluate(seen, n, alone)
         return self.errors[column][:n]
 
+    def gains_over(self, other: _Race, n: int) -> NDArray[np.float64]:
+        """Return by how much the winner beats that of another size at the first n centres."""
+        return other.winner_errors(n) - self.winner_errors(n)
+
     def is_certainly_behind(self, other: _Race) -> bool:
         """Whether the winner is worse than that of another size by more than chance explains."""
-        n = min(self.n_done, other.n_done)
-        ours, theirs = self.winner_errors(n), other.winner_errors(n)
-        return bool(_certainly_worse(ours[:, None], theirs[:, None])[0])
+        losses = -self.gains_over(other, min(self.n_done, other.n_done))
+        return bool(_certainly_worse(losses[:, None], np.zeros(1))[0])
 
     def _evaluate(self, begin: int, end: int, wanted: NDArray[np.bool_]) -> None:
         (p, c), part = self._grid.part(wanted)
