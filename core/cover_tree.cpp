@@ -27,7 +27,6 @@ int level_below(float radius, double base) {
 struct Farthest {
     float distance = -1.0f;
     std::int32_t point = 0;
-    std::int32_t position = 0;
     void offer(const Farthest& other) {
         if (other.distance > distance || (other.distance == distance && other.point < point)) *this = other;
     }
@@ -72,7 +71,6 @@ class Builder {
             cells.push_back(s_.cells[small[i]]);
             for (std::size_t c = 0; c < cells.size(); ++c) {
                 split(static_cast<std::int32_t>(c), cells, scratch[member], nullptr);
-                if (c % 64 == 0) team_.check();
             }
         });
         for (std::size_t i = 0; i < small.size(); ++i) {  // hang each subtree under its cell
@@ -108,7 +106,7 @@ class Builder {
                 for (std::int32_t i = begin + b * lanes;
                      i < std::min<std::int64_t>(end, begin + (b + 1) * lanes); ++i) {
                     distance_[i] = dist[i - begin - b * lanes];
-                    far[member].offer({distance_[i], s_.order[i], i});
+                    far[member].offer({distance_[i], s_.order[i]});
                 }
             }
         });
@@ -142,7 +140,7 @@ class Builder {
         Farthest far;
         for (int l = 0; l < lanes; ++l) {
             const std::int32_t i = best_block[l] * lanes + l;
-            if (best[l] >= 0 && i < n) far.offer({best[l], s_.order[begin + i], begin + i});
+            if (best[l] >= 0 && i < n) far.offer({best[l], s_.order[begin + i]});
         }
         return far;
     }
@@ -172,10 +170,9 @@ class Builder {
 
     static bool single(const CoverTree::Cell& cell) { return cell.radius == 0 || cell.end - cell.begin == 1; }
 
-    // All points of the cell are its centre's twins; a lower index comes first, so that a search for
-    // the k nearest may stop after k of them.
+    // All points of the cell are its centre's twins. They stand in ascending order, as all splits are
+    // stable, so that a search for the k nearest may stop after k of them.
     void settle_duplicates(const CoverTree::Cell& cell) {
-        std::sort(s_.order.begin() + cell.begin, s_.order.begin() + cell.end);
         for (std::int32_t i = cell.begin; i < cell.end; ++i)
             if (s_.order[i] != cell.centre) s_.parents[s_.order[i]] = cell.centre;
     }
@@ -212,7 +209,7 @@ class Builder {
             for (std::int32_t i = i0; i < i1; ++i) {
                 s.distance[i] = distance_[begin + i];
                 s.owner[i] = 0;
-                s.far[range].offer({s.distance[i], s_.order[begin + i], begin + i});
+                s.far[range].offer({s.distance[i], s_.order[begin + i]});
             }
         });
         for (std::int64_t i = n; i < blocks * lanes; ++i) {
@@ -222,6 +219,7 @@ class Builder {
         Farthest far;
         for (const auto& f : s.far) far.offer(f);
         while (far.distance > reach) {
+            team_.check();
             const std::int32_t centre = far.point;
             const auto child = static_cast<std::int32_t>(s.children.size());
             const double self = metric_.self(rows_[centre]);
@@ -290,7 +288,9 @@ class Builder {
 
 }  // namespace
 
-double CoverTree::choose_base(const Rows& rows, const Metric& metric) {
+namespace {
+
+double choose_base(const Rows& rows, const Metric& metric, Team& team) {
     // Farthest-first on a sample: how fast the covering radius falls with the number of children.
     const std::int64_t n = std::min<std::int64_t>(rows.n, 1024);
     std::vector<std::int32_t> sample(n);
@@ -301,6 +301,7 @@ double CoverTree::choose_base(const Rows& rows, const Metric& metric) {
     float radius[many + 1] = {};
     std::int32_t centre = sample[0];
     for (int m = 0; m <= many; ++m) {
+        team.check();
         Farthest far;
         for (std::int64_t b = 0; b < n; b += lanes) {
             const int filled = static_cast<int>(std::min<std::int64_t>(lanes, n - b));
@@ -312,7 +313,7 @@ double CoverTree::choose_base(const Rows& rows, const Metric& metric) {
                 sqrt(metric.squared(rows[centre], metric.self(rows[centre]), block.data(), self));
             for (int l = 0; l < filled; ++l) {
                 distance[b + l] = std::min(distance[b + l], static_cast<float>(d[l]));
-                far.offer({distance[b + l], sample[b + l], 0});
+                far.offer({distance[b + l], sample[b + l]});
             }
         }
         radius[m] = far.distance;
@@ -322,12 +323,14 @@ double CoverTree::choose_base(const Rows& rows, const Metric& metric) {
     // radius ~ children^(-1/D): the base at which a cell has eight children is 8^(1/D).
     const double inverse_dimension =
         std::log(radius[few] / radius[many]) / std::log(static_cast<double>(many) / few);
-    return std::clamp(std::pow(8.0, inverse_dimension), 1.05, 2.0);
+    return std::clamp(std::pow(8.0, inverse_dimension), 1.05, 4.0);
 }
+
+}  // namespace
 
 CoverTree::CoverTree(Rows rows, const Metric& metric, double base, Team& team)
     : rows_(rows), metric_(metric) {
-    state_.base = base > 1 ? base : choose_base(rows, metric);
+    state_.base = base > 1 ? base : choose_base(rows, metric, team);
     Builder(rows_, metric_, state_, team).run();
     prepare(team);
 }
@@ -459,13 +462,60 @@ void CoverTree::search(const float* x, double x_self, Frontier& frontier, const 
     }
 }
 
+// Queries in an order in which neighbours in space come one after the other, so that each finds in the
+// cache what the one before has read. Every query goes down to the nearest child while its cell is
+// large; queries that end in the same cell stand together. Where the points fit a near cache anyway, or
+// queries are too few to meet, they stay as they are.
+std::vector<std::int32_t> CoverTree::cell_by_cell(const Rows& queries, Team& team) const {
+    constexpr std::int32_t large = 4096;
+    std::vector<std::int32_t> cell_of(queries.n, 0);
+    if (rows_.n * rows_.d < (1 << 19) || queries.n < rows_.n / large) {
+        std::iota(cell_of.begin(), cell_of.end(), 0);
+        return cell_of;
+    }
+    for_ranges(team, queries.n, 256, [&](std::int64_t begin, std::int64_t end, int) {
+        for (std::int64_t q = begin; q < end; ++q) {
+            team.check();
+            const double self = metric_.self(queries[q]);
+            std::int32_t c = 0;
+            for (const Cell* cell; (cell = &state_.cells[c])->n_children && cell->end - cell->begin > large;)
+                c = cell->first_child + nearest_child(queries[q], self, c);
+            cell_of[q] = c;
+        }
+    });
+    std::vector<std::int32_t> next(state_.cells.size() + 1, 0), order(queries.n);
+    for (const std::int32_t c : cell_of) ++next[c + 1];
+    std::partial_sum(next.begin(), next.end(), next.begin());
+    for (std::int64_t q = 0; q < queries.n; ++q) order[next[cell_of[q]]++] = static_cast<std::int32_t>(q);
+    return order;
+}
+
+int CoverTree::nearest_child(const float* x, double x_self, std::int32_t c) const {
+    float least = infinity;
+    int nearest = 0;
+    for (int j = 0; j < state_.cells[c].n_children; j += lanes) {
+        const std::int64_t b = child_block_[c] + j / lanes;
+        float squared[lanes];
+        store(squared, metric_.squared(x, x_self, child_centres_.block(b), child_centres_.block_self(b)));
+        for (int l = 0; l < lanes && j + l < state_.cells[c].n_children; ++l)
+            if (squared[l] < least) {
+                least = squared[l];
+                nearest = j + l;
+            }
+    }
+    return nearest;
+}
+
 std::int64_t CoverTree::query(const Rows& queries, int k, Neighbourhoods out, Team& team) const {
+    const std::vector<std::int32_t> order = cell_by_cell(queries, team);
     std::vector<Nearest> nearest(team.size(), Nearest(k));
     std::vector<Frontier> frontier(team.size());
     const std::int64_t grain = std::clamp<std::int64_t>(queries.n / (16 * team.size()), 1, 64);
     for_ranges(team, queries.n, grain, [&](std::int64_t begin, std::int64_t end, int member) {
         Nearest& best = nearest[member];
-        for (std::int64_t q = begin; q < end; ++q) {
+        for (std::int64_t i = begin; i < end; ++i) {
+            team.check();
+            const std::int64_t q = order[i];
             best.clear();
             const float* x = queries[q];
             const double self = metric_.self(x);

@@ -23,7 +23,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "neighbours.hpp"
@@ -60,11 +59,12 @@ class CoverTree {
     RadiusNeighbours query_radius(const Rows& queries, float squared_radius, Team& team) const;
 
     const State& state() const { return state_; }
-    static double choose_base(const Rows& rows, const Metric& metric);
 
   private:
     struct Frontier;
     void prepare(Team& team);
+    std::vector<std::int32_t> cell_by_cell(const Rows& queries, Team& team) const;
+    int nearest_child(const float* x, double x_self, std::int32_t cell) const;
     template <class Bound, class Visit>
     void search(const float* x, double x_self, Frontier& frontier, const Bound& bound,
                 const Visit& visit) const;

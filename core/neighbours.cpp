@@ -12,8 +12,8 @@ Scan::Scan(Rows rows, const Metric& metric, Team& team) : rows_(rows), metric_(m
 
 void Scan::query(const Rows& queries, int k, Neighbourhoods out, Team& team) const {
     // A chunk of blocks stays in the second-level cache while a group of queries passes over it.
-    const std::int64_t chunk = std::max<std::int64_t>(1, 256 * 1024 / (4 * lanes * metric_.d));
-    const int group = 4 * rows_at_once;
+    const std::int64_t chunk = std::max<std::int64_t>(1, 256 * 1024 / (std::int64_t{4} * lanes * metric_.d));
+    const int group = static_cast<int>(std::min<std::int64_t>(4 * rows_at_once, queries.n));
     std::vector<std::vector<Nearest>> nearest(team.size(), std::vector<Nearest>(group, Nearest(k)));
     for_ranges(team, queries.n, group, [&](std::int64_t begin, std::int64_t end, int member) {
         auto& best = nearest[member];
@@ -54,9 +54,11 @@ RadiusNeighbours Scan::query_radius(const Rows& queries, float squared_radius, T
     return collect_radius(queries.n, team, [&](std::int64_t q, std::vector<std::uint64_t>& row) {
         const float* x = queries[q];
         const double self = metric_.self(x);
-        for (std::int64_t b = 0; b < n_blocks(rows_.n); ++b)
+        for (std::int64_t b = 0; b < n_blocks(rows_.n); ++b) {
+            if (b % 1024 == 0) team.check();
             append_within(metric_.squared(x, self, points_.block(b), points_.block_self(b)), squared_radius,
                           &order_[b * lanes], lanes_within(b, 0, rows_.n), row);
+        }
     });
 }
 

@@ -19,6 +19,8 @@ namespace vicinal {
 // order is the Euclidean one, which is computed instead. Polynomial distances cancel badly, so they
 // are summed in double precision.
 struct Metric {
+    static constexpr double farthest = 1e38;  // a finite float: farther points are at this distance
+
     Kernel kernel;
     int d = 0;
 
@@ -37,7 +39,7 @@ struct Metric {
         vfloat out;
         for (int l = 0; l < lanes; ++l) {
             const double selves = x_self + block_self[l], squared = selves - 2.0 * kernel.from_dot(dot[l]);
-            out[l] = squared > 1e-14 * selves ? static_cast<float>(squared)
+            out[l] = squared > 1e-14 * selves ? static_cast<float>(std::min(squared, farthest))
                                               : 0.0f;  // below: rounding of equal points
         }
         return out;
@@ -51,7 +53,7 @@ struct Metric {
             dot += static_cast<double>(x[f]) * y[f];
         }
         if (!kernel.euclidean()) squared = std::max(0.0, self(x) + self(y) - 2.0 * kernel.from_dot(dot));
-        return static_cast<float>(std::sqrt(squared));
+        return static_cast<float>(std::sqrt(std::min(squared, farthest)));
     }
 
     // How far cancellation may have moved a distance between points of these self-products.
@@ -237,11 +239,15 @@ RadiusNeighbours collect_radius(std::int64_t n_queries, Team& team, const Search
     out.row_ptr.assign(1, 0);
     for (const auto& row : found)
         out.row_ptr.push_back(out.row_ptr.back() + static_cast<std::int64_t>(row.size()));
-    for (const auto& row : found)
+    out.squared.reserve(out.row_ptr.back());
+    out.index.reserve(out.row_ptr.back());
+    for (const auto& row : found) {
+        team.check();
         for (const std::uint64_t key : row) {
             out.squared.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(key >> 32)));
             out.index.push_back(static_cast<std::int32_t>(key));
         }
+    }
     return out;
 }
 

@@ -14,6 +14,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -95,9 +96,13 @@ class Team {
     using Clock = std::chrono::steady_clock;
     static constexpr std::chrono::milliseconds poll_interval{50};
 
+    // Where the system has no thread left for us, those there are will do.
     void start_threads() {
-        for (int member = static_cast<int>(threads_.size()) + 1; member < size_; ++member)
-            threads_.emplace_back([this, member] { serve(member); });
+        for (int member = static_cast<int>(threads_.size()) + 1; member < size_; ++member) try {
+                threads_.emplace_back([this, member] { serve(member); });
+            } catch (const std::system_error&) {
+                size_ = member;
+            }
     }
 
     void serve(int member) {

@@ -20,6 +20,7 @@ from vicinal import (
     FaLKSVC,
     FaLKSVCCV,
     FastLSVC,
+    engine,
 )
 
 X, Y = make_moons(240, noise=0.15, random_state=0)
@@ -95,8 +96,16 @@ class TestProblems:
             clone(model).fit(X, Y, sample_weight=weights)
 
     def test_class_weight_that_is_not_positive(self, model):
-        with pytest.raises(ValueError, match="class_weight must be positive for every class"):
-            clone(model).set_params(class_weight={0: 1, 1: 0}).fit(X, Y)
+        for weight in (0, -1, np.nan, np.inf):
+            with pytest.raises(ValueError, match="class_weight must be positive and finite"):
+                clone(model).set_params(class_weight={0: 1, 1: weight}).fit(X, Y)
+
+    def test_polynomials_beyond_single_precision(self, model):
+        poly = clone(model).set_params(kernel="poly", gamma=1.0)
+        with pytest.raises(ValueError, match="cannot hold: scale the features"):
+            poly.fit(1e8 * X, Y)
+        labels = poly.fit(X, Y).predict([[1e9, 0.0], [1e30, -1e30]])  # far queries have an answer
+        assert set(labels) <= {0, 1}
 
     @pytest.mark.parametrize(
         ("parameter", "value"),
@@ -112,6 +121,7 @@ class TestProblems:
             ("gamma_percentile", 101),
             ("kernel", "sigmoid"),
             ("degree", 0),
+            ("coef0", -1.0),
             ("cache_size", 0),
             ("algorithm", "ball_tree"),
             ("multi_class", "ovr"),
@@ -298,9 +308,10 @@ class TestTrees:
     @pytest.mark.parametrize(
         ("parameters", "message"),
         [
-            ({"base": 1.0}, "base must be "),
-            ({"metric": "cosine"}, "metric must be"),
-            ({"metric": "poly", "gamma": 0.0}, "gamma must be positive"),
+            ({"base": 1.0}, "'base' parameter of CoverTree must be"),
+            ({"metric": "cosine"}, "'metric' parameter of CoverTree must be"),
+            ({"metric": "poly", "gamma": 0.0}, "'gamma' parameter of CoverTree must be"),
+            ({"metric": "poly", "coef0": -1.0}, "'coef0' parameter of CoverTree must be"),
         ],
     )
     def test_parameters(self, parameters, message):
@@ -309,9 +320,11 @@ class TestTrees:
 
     def test_queries(self):
         tree = CoverTree(X)
-        for k in (0, len(X) + 1):
-            with pytest.raises(ValueError, match="k must lie between 1 and the 240 points held"):
+        for k in (0, 1.5):
+            with pytest.raises(ValueError, match="k must be a positive integer"):
                 tree.query(X, k)
+        with pytest.warns(UserWarning, match="k=241 exceeds the 240 points"):
+            assert tree.query(X, 241)[1].shape == (240, 240)
         with pytest.raises(ValueError, match="radius must not be negative"):
             tree.query_radius(X, -1.0)
 
@@ -339,3 +352,29 @@ class TestTrees:
 def test_callbacks_must_be_callbacks():
     with pytest.raises(TypeError, match="FitCallback"):
         FaLKSVC().set_callbacks(ProgressBar)
+
+
+@pytest.mark.parametrize(
+    "model", [FaLKSVCCV((20, 40), kernel="poly"), KNNSVC(40, selection="internal")], ids=str
+)
+@pytest.mark.parametrize("gamma", [[], ["auto"], [0.5, -1.0], [np.nan]], ids=str)
+def test_lists_of_values(model, gamma):
+    with pytest.raises(ValueError, match="gamma must hold positive numbers, 'scale' or 'local'"):
+        clone(model).set_params(gamma=gamma).fit(X, Y)
+
+
+def test_several_kernels_of_lazy_machines():
+    with pytest.raises(ValueError, match="take several values only with selection='internal'"):
+        KNNSVC(40, gamma=[0.5, 1.0]).fit(X, Y)
+    with pytest.raises(ValueError, match="give one gamma, or use FaLKSVCCV"):
+        KNNSVC(40, gamma=[0.5, 1.0], kernel="poly", selection="internal").fit(X, Y)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30])
+@pytest.mark.parametrize("structure", ["tree", "scan"])
+def test_the_engine_indexes_finite_points_only(structure, value):
+    for at in range(3):
+        points = np.array([[0.0], [1.0], [2.0]], dtype=np.float32)
+        points[at] = value
+        with pytest.raises(ValueError, match="points must be finite"):
+            engine.NeighbourIndex(points, structure=structure)

@@ -211,6 +211,18 @@ class TestTree:
         assert len(levels) >= len(kept)
         np.testing.assert_array_equal(tree.query(X[:100], 3)[1], kept[positions])
 
+    def test_inserted_points_may_lie_where_the_first_ones_do_not(self):
+        """Single precision fits the bulk of the points, wherever that has moved to."""
+        tree = CoverTree([[0.0], [1e-18]])
+        tree.insert([[1.0], [2.0]])
+        distances, ids = tree.query([[2.0]], 2)
+        np.testing.assert_array_equal(ids, [[3, 2]])
+        np.testing.assert_allclose(distances, [[0, 1]])
+        tree.insert(1e9 + 4 * np.arange(20)[:, None])
+        distances, ids = tree.query([[1e9 + 3]], 2)
+        np.testing.assert_array_equal(ids, [[5, 4]])
+        np.testing.assert_allclose(distances, [[1, 3]])
+
     def test_pickle(self):
         X = np.random.default_rng(1).normal(size=(400, 4))
         tree = CoverTree(X)
@@ -272,3 +284,29 @@ class TestEstimators:
             ours = CoverTreeNeighbors(n_neighbors=5).fit(scale * steps[0] + offset)
             distances, _ = ours.kneighbors(scale * steps[1] + offset)
             np.testing.assert_allclose(distances, scale * expected[0], rtol=1e-5)
+
+    def test_one_far_value_costs_the_others_nothing(self, data):
+        X, _, _ = data
+        steps = np.round(X * 64) + 1.7e9
+        expected = CoverTreeNeighbors(n_neighbors=5).fit(steps).kneighbors(steps[:50])
+        with_a_gap = np.vstack([steps, np.zeros(6)])
+        distances, indices = (
+            CoverTreeNeighbors(n_neighbors=5).fit(with_a_gap).kneighbors(steps[:50])
+        )
+        np.testing.assert_array_equal(indices, expected[1])
+        np.testing.assert_allclose(distances, expected[0], rtol=1e-5)
+
+    @pytest.mark.parametrize("k", [1, 4, 30])
+    def test_a_lattice_is_full_of_ties(self, k):
+        rng = np.random.default_rng(0)
+        lattice = rng.permutation(
+            np.stack(np.meshgrid(np.arange(40), np.arange(40)), -1).reshape(-1, 2)
+        )
+        queries = rng.integers(0, 40, (60, 2)) + 0.5
+        answers = [
+            CoverTreeNeighbors(k, algorithm=a).fit(lattice).kneighbors(queries)
+            for a in ("scan", "kd_tree", "tree")
+        ]
+        for distances, indices in answers[1:]:
+            np.testing.assert_array_equal(distances, answers[0][0])
+            np.testing.assert_array_equal(indices, answers[0][1])

@@ -16,7 +16,7 @@ from sklearn.datasets import load_iris
 from sklearn.svm import SVC
 from tests.reference.classifiers import Kernel
 
-from vicinal import engine
+from vicinal import FaLKSVC, engine
 
 TOL = 1e-3
 KINDS = {"linear": 0, "rbf": 1, "poly": 2}
@@ -133,6 +133,19 @@ def test_objective_matches_libsvm(kernel, C):
     ((signs, _, alpha, gram, _),) = binary_problems(machine, X, y, weights, kernel, C)
     expected = libsvm_objective(X, y, weights, kernel, C)
     assert dual_objective(signs, alpha, gram) == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("C", [1e6, 1e12, 1e300])
+def test_bounds_far_above_all_coefficients(C):
+    """Separable points, whose coefficients do not grow with C."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = (X.sum(axis=1) > 0).astype(int)
+    X += 0.3 * (2 * y - 1)[:, None]
+    ours, theirs = FaLKSVC(200, kernel="linear", C=C), SVC(kernel="linear", C=C)
+    np.testing.assert_allclose(
+        ours.fit(X, y).decision_function(X), theirs.fit(X, y).decision_function(X), atol=0.02
+    )
 
 
 @pytest.mark.parametrize("C", [1.0, 64.0])

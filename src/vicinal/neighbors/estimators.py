@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal.chunks import in_chunks
 from vicinal.neighbors.index import Algorithm, make_index
-from vicinal.neighbors.metric import FramedMetric, MetricName
+from vicinal.neighbors.metric import METRIC_CONSTRAINTS, FramedMetric, MetricName
 from vicinal.problem import FLOATS, Floats
 
 Indices = NDArray[np.intp]
@@ -30,12 +30,7 @@ class _Neighbours(BaseEstimator):
     _parameter_constraints: dict[str, list[Any]] = {
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "algorithm": [StrOptions({"auto", "tree", "scan", "kd_tree"})],
-        "base": [Interval(Real, 1.01, None, closed="left"), None],
-        "metric": [StrOptions({"euclidean", "linear", "rbf", "poly"})],
-        "gamma": [Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Integral, 1, None, closed="left")],
-        "coef0": [Interval(Real, 0, None, closed="left")],
-        "n_jobs": [Integral, None],
+        **METRIC_CONSTRAINTS,
     }
 
     n_neighbors: int

@@ -96,7 +96,7 @@ def fastest(tree: engine.NeighbourIndex, k: int, *, n_threads: int = 1) -> engin
 class KDTreeIndex:
     """SciPy's kd-tree with the manners of the engine's indexes: squared floats, ties by index."""
 
-    _CHUNK = 1 << 22  # neighbours found at a time: SciPy does not look for Ctrl-C meanwhile
+    _CHUNK = 1 << 16  # neighbours found at a time: SciPy does not look for Ctrl-C meanwhile
 
     metric: Metric = EUCLIDEAN
     structure = "kd_tree"
@@ -114,7 +114,7 @@ class KDTreeIndex:
 
     def _query(self, queries: Floats, k: int, n_threads: int) -> Neighbours:
         # One neighbour more than asked for shows whether the last one is tied with others. Which of
-        # them SciPy returns is chance, so a scan decides.
+        # them SciPy returns is chance, so all within that distance are looked at.
         wanted = min(k + 1, len(self.points))
         distances, indices = self._tree.query(queries, range(1, wanted + 1), workers=n_threads)
         squared, indices = _in_order(distances, indices)
@@ -122,14 +122,21 @@ class KDTreeIndex:
             tied = np.flatnonzero(squared[:, k] == squared[:, k - 1])
             squared, indices = squared[:, :k], indices[:, :k]
             if len(tied):
-                scan = engine.NeighbourIndex(self.points, structure="scan", n_threads=n_threads)
-                squared[tied], indices[tied] = scan.query(queries[tied], k, n_threads=n_threads)
+                reach = distances[tied, -1] * (1 + 1e-6)
+                starts, every, index = self._within(queries[tied], reach, n_threads)
+                nearest = starts[:-1, None] + np.arange(k)
+                squared[tied], indices[tied] = every[nearest], index[nearest]
         return squared, indices
 
     def query_radius(
         self, queries: Floats, radius: float, *, n_threads: int
     ) -> tuple[NDArray[np.int64], Floats, NDArray[np.int32]]:
-        found = self._tree.query_ball_point(queries, radius, workers=n_threads, return_sorted=True)
+        return self._within(queries, np.full(len(queries), radius), n_threads)
+
+    def _within(
+        self, queries: Floats, radii: NDArray[Any], n_threads: int
+    ) -> tuple[NDArray[np.int64], Floats, NDArray[np.int32]]:
+        found = self._tree.query_ball_point(queries, radii, workers=n_threads)
         indptr = np.zeros(len(queries) + 1, dtype=np.int64)
         np.cumsum([len(row) for row in found], out=indptr[1:])
         indices = np.concatenate([np.asarray(row, dtype=np.int32) for row in found])

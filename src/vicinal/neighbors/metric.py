@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
 
-from vicinal.kernels import EUCLIDEAN, POLY, Metric
+from vicinal.kernels import EUCLIDEAN, POLY, Metric, check_polynomial
 from vicinal.problem import Floats, Frame
 
 MetricName = Literal["euclidean", "linear", "rbf", "poly"]
+
+METRIC_CONSTRAINTS: dict[str, list[Any]] = {
+    "base": [Interval(Real, 1.01, None, closed="left"), None],
+    "metric": [StrOptions({"euclidean", "linear", "rbf", "poly"})],
+    "gamma": [Interval(Real, 0, None, closed="neither")],
+    "degree": [Interval(Integral, 1, None, closed="left")],
+    "coef0": [Interval(Real, 0, None, closed="left")],
+    "n_jobs": [Integral, None],
+}
+"""scikit-learn's constraints of the parameters that every index has."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +46,10 @@ class FramedMetric:
         cls, X: NDArray[Any], name: MetricName, *, gamma: float, degree: int, coef0: float
     ) -> FramedMetric:
         """Choose a frame for some data, in which the metric keeps its value."""
-        return cls(name, gamma, degree, coef0, Frame.of(X, centred=name != "poly"))
+        metric = cls(name, gamma, degree, coef0, Frame.of(X, centred=name != "poly"))
+        if name == "poly":
+            check_polynomial(metric.frame.apply(X), metric.engine[1], coef0, degree)
+        return metric
 
     @property
     def engine(self) -> Metric:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
+from sklearn.utils._param_validation import validate_parameter_constraints
 
 from vicinal import engine
-from vicinal.neighbors.metric import FramedMetric, MetricName
+from vicinal.neighbors.metric import METRIC_CONSTRAINTS, FramedMetric, MetricName
 from vicinal.problem import FLOATS
 
 Ids = NDArray[np.int64]
@@ -21,7 +24,7 @@ class CoverTree:
 
     The tree is built at once from many points. A point inserted later waits in a short list beside
     it that every query scans, a removed one is only marked, and when either have become many the
-    tree is built anew: queries stay exact, and the cost of a change is logarithmic on average.
+    tree is built anew: queries stay exact. A change copies the points, so make many at once.
 
     Parameters
     ----------
@@ -57,6 +60,7 @@ class CoverTree:
     """
 
     _FEW, _SHARE = 256, 0.1  # changes that are borne before the tree is built anew
+    _FAR = 16.0  # from the origin, in a frame made for points within 1: farther ones lose digits
 
     # Points are known by position: the first of them are in the tree, and the rest wait beside it.
     _data: NDArray[Any]
@@ -75,16 +79,15 @@ class CoverTree:
         coef0: float = 0.0,
         n_jobs: int | None = None,
     ) -> None:
-        if base is not None and not base >= 1.01:
-            raise ValueError(
-                f"base must be at least 1.01, or None to leave it to the tree; got {base}."
-            )
-        if metric not in ("euclidean", "linear", "rbf", "poly"):
-            raise ValueError(
-                f"metric must be 'euclidean', 'linear', 'rbf' or 'poly'; got {metric!r}."
-            )
-        if metric in ("rbf", "poly") and not gamma > 0:
-            raise ValueError(f"gamma must be positive; got {gamma}.")
+        parameters = {
+            "base": base,
+            "metric": metric,
+            "gamma": gamma,
+            "degree": degree,
+            "coef0": coef0,
+            "n_jobs": n_jobs,
+        }
+        validate_parameter_constraints(METRIC_CONSTRAINTS, parameters, "CoverTree")
         self.n_jobs = n_jobs
         self._base = base
         self._kernel: dict[str, Any] = {
@@ -135,8 +138,14 @@ class CoverTree:
         ids : int array of shape (n_queries, k)
             Equal distances are ordered by id.
         """
-        if not 1 <= k <= len(self):
-            raise ValueError(f"k must lie between 1 and the {len(self)} points held; got {k}.")
+        if not isinstance(k, Integral) or k < 1:
+            raise ValueError(f"k must be a positive integer; got {k!r}.")
+        if k > len(self):
+            warnings.warn(
+                f"k={k} exceeds the {len(self)} points there are; all of them are used.",
+                stacklevel=2,
+            )
+        k = min(int(k), len(self))
         queries = self._queries(X)
         squared, positions = self._nearest_in_tree(queries, k)
         waiting = self._n_indexed + np.flatnonzero(self._alive[self._n_indexed :])
@@ -203,11 +212,15 @@ class CoverTree:
         self._check_width(data)
         new = np.arange(self._n_ids, self._n_ids + len(data))
         self._n_ids += len(data)
+        points = self._metric.frame.apply(data)
         self._data = np.vstack([self._data, data])
-        self._points = np.vstack([self._points, self._metric.frame.apply(data)])
+        self._points = np.vstack([self._points, points])
         self._ids = np.concatenate([self._ids, new])
         self._alive = np.concatenate([self._alive, np.ones(len(data), dtype=bool)])
-        self._build_if_worn()
+        if np.abs(points).max() > self._FAR:
+            self._build_if_changed()
+        else:
+            self._build_if_worn()
         return new
 
     def remove(self, ids: ArrayLike) -> None:
