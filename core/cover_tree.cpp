@@ -64,7 +64,7 @@ class Builder {
         everything = {};
         std::ranges::stable_sort(small, std::greater{},
                                  [&](auto c) { return s_.cells[c].end - s_.cells[c].begin; });
-        std::vector<Scratch> scratch(team_.size());
+        PerMember<Scratch> scratch(team_);
         std::vector<std::vector<CoverTree::Cell>> below(small.size());
         team_.for_each(static_cast<std::int64_t>(small.size()), [&](std::int64_t i, int member) {
             auto& cells = below[i];
@@ -97,7 +97,7 @@ class Builder {
 
     // Distances from the point `centre` to the points at [begin, end), which `s.blocks` holds.
     Farthest measure(Scratch& s, std::int32_t begin, std::int32_t end, std::int32_t centre, Team& team) {
-        std::vector<Farthest> far(team.size());
+        PerMember<Farthest> found(team);
         const double self = metric_.self(rows_[centre]);
         for_ranges(team, n_blocks(end - begin), 1024, [&](std::int64_t b0, std::int64_t b1, int member) {
             for (std::int64_t b = b0; b < b1; ++b) {
@@ -106,12 +106,13 @@ class Builder {
                 for (std::int32_t i = begin + b * lanes;
                      i < std::min<std::int64_t>(end, begin + (b + 1) * lanes); ++i) {
                     distance_[i] = dist[i - begin - b * lanes];
-                    far[member].offer({distance_[i], s_.order[i]});
+                    found[member].offer({distance_[i], s_.order[i]});
                 }
             }
         });
-        for (int m = 1; m < team.size(); ++m) far[0].offer(far[m]);
-        return far[0];
+        Farthest far;
+        for (const Farthest& f : found) far.offer(f);
+        return far;
     }
 
     // Lets the new child `centre` take the points in blocks [b0, b1) that are nearer to it than to
@@ -227,13 +228,13 @@ class Builder {
             s_.levels[centre] = level;
             s_.parents[centre] = cell.centre;
             if (team) {
-                std::vector<Farthest> found(team->size());
+                PerMember<Farthest> found(*team);
                 for_ranges(*team, blocks, std::max<std::int64_t>(256, blocks / (4 * team->size())),
                            [&](std::int64_t b0, std::int64_t b1, int member) {
                                found[member].offer(take(s, begin, n, b0, b1, centre, self, child));
                            });
                 far = {};
-                for (const auto& f : found) far.offer(f);
+                for (const Farthest& f : found) far.offer(f);
             } else {
                 far = take(s, begin, n, 0, blocks, centre, self, child);
             }
@@ -508,8 +509,8 @@ int CoverTree::nearest_child(const float* x, double x_self, std::int32_t c) cons
 
 std::int64_t CoverTree::query(const Rows& queries, int k, Neighbourhoods out, Team& team) const {
     const std::vector<std::int32_t> order = cell_by_cell(queries, team);
-    std::vector<Nearest> nearest(team.size(), Nearest(k));
-    std::vector<Frontier> frontier(team.size());
+    PerMember<Nearest> nearest(team, Nearest(k));
+    PerMember<Frontier> frontier(team);
     const std::int64_t grain = std::clamp<std::int64_t>(queries.n / (16 * team.size()), 1, 64);
     for_ranges(team, queries.n, grain, [&](std::int64_t begin, std::int64_t end, int member) {
         Nearest& best = nearest[member];
@@ -532,7 +533,7 @@ std::int64_t CoverTree::query(const Rows& queries, int k, Neighbourhoods out, Te
         }
     });
     std::int64_t n_distances = 0;
-    for (const auto& f : frontier) n_distances += f.n_distances;
+    for (const Frontier& f : frontier) n_distances += f.n_distances;
     return n_distances;
 }
 

@@ -244,7 +244,7 @@ class Evaluator {
 std::vector<Machine> train(const Data& data, const NeighbourhoodList& neighbourhoods,
                            const Settings& settings, const float* C, const float* gammas, Team& team) {
     std::vector<Machine> machines(neighbourhoods.n);
-    std::vector<Workspace> workspace(team.size());
+    PerMember<Workspace> workspace(team);
     team.for_each(neighbourhoods.n, [&](std::int64_t m, int member) {
         machines[m] = train_one(data, neighbourhoods[m], neighbourhoods.k, settings, C[m],
                                 gammas ? gammas[m] : 0.0, workspace[member], team);
@@ -266,7 +266,7 @@ void evaluate(const Rows& points, const MachineArrays& machines, const Kernel& k
         for (std::int64_t q = end[m]; q < end[m + 1]; q += at_once) first_of_item.push_back(q);
 
     const int width = n_classes == 2 ? 1 : n_classes;
-    std::vector<Evaluator> evaluator(team.size());
+    PerMember<Evaluator> evaluator(team);
     team.for_each(static_cast<std::int64_t>(first_of_item.size()), [&](std::int64_t item, int member) {
         const std::int64_t first = first_of_item[item];
         const std::int64_t m = routes[order[first]];
@@ -288,8 +288,8 @@ void train_and_evaluate(const Data& data, const NeighbourhoodList& neighbourhood
                         const float* C, const float* gammas, const Rows& queries, int n_classes,
                         double* decisions, Team& team) {
     const int width = n_classes == 2 ? 1 : n_classes;
-    std::vector<Workspace> workspace(team.size());
-    std::vector<Evaluator> evaluator(team.size());
+    PerMember<Workspace> workspace(team);
+    PerMember<Evaluator> evaluator(team);
     team.for_each(neighbourhoods.n, [&](std::int64_t q, int member) {
         const Machine m = train_one(data, neighbourhoods[q], neighbourhoods.k, settings, C[q],
                                     gammas ? gammas[q] : 0.0, workspace[member], team);
@@ -387,7 +387,7 @@ void cross_validate(const Data& data, const NeighbourhoodList& neighbourhoods,
                     const std::vector<float>& C, double* errors, Team& team) {
     const auto n_candidates = static_cast<std::int64_t>(candidates.size());
     const int k = neighbourhoods.k;
-    std::vector<Workspace> workspace(team.size());
+    PerMember<Workspace> workspace(team);
     // An item is one neighbourhood with one candidate. Where threads abound the distances are computed
     // once for each: that is cheap beside the solutions, and keeps items small enough for all threads.
     const std::int64_t together = neighbourhoods.n >= 2 * team.size() ? n_candidates : 1;

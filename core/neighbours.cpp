@@ -14,7 +14,7 @@ void Scan::query(const Rows& queries, int k, Neighbourhoods out, Team& team) con
     // A chunk of blocks stays in the second-level cache while a group of queries passes over it.
     const std::int64_t chunk = std::max<std::int64_t>(1, 256 * 1024 / (std::int64_t{4} * lanes * metric_.d));
     const int group = static_cast<int>(std::min<std::int64_t>(4 * rows_at_once, queries.n));
-    std::vector<std::vector<Nearest>> nearest(team.size(), std::vector<Nearest>(group, Nearest(k)));
+    PerMember<std::vector<Nearest>> nearest(team, std::vector<Nearest>(group, Nearest(k)));
     for_ranges(team, queries.n, group, [&](std::int64_t begin, std::int64_t end, int member) {
         auto& best = nearest[member];
         for (auto& list : best) list.clear();

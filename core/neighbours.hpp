@@ -146,6 +146,14 @@ class Nearest {
         }
     }
 
+    // Called when a search ends: what was gathered beyond k goes.
+    void finish() {
+        if (n_ > k_) {
+            std::nth_element(keys_.begin(), keys_.begin() + (k_ - 1), keys_.begin() + n_);
+            n_ = k_;
+        }
+    }
+
     // Writes the pairs in order; places left over (fewer points than k) get index -1.
     void write(float* squared, std::int32_t* index) {
         std::sort(keys_.begin(), keys_.begin() + n_);
@@ -179,16 +187,7 @@ class Nearest {
     int k_, capacity_, n_ = 0;
     std::uint64_t bound_key_ = ~std::uint64_t{0};
     float bound_ = infinity;
-    std::vector<std::uint64_t> keys_;
-
-  public:
-    // Called when a search ends: what was gathered beyond k goes.
-    void finish() {
-        if (n_ > k_) {
-            std::nth_element(keys_.begin(), keys_.begin() + (k_ - 1), keys_.begin() + n_);
-            n_ = k_;
-        }
-    }
+    AlignedVector<std::uint64_t> keys_;
 };
 
 inline constexpr std::uint32_t all_lanes = (1u << lanes) - 1;

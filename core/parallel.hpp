@@ -165,6 +165,25 @@ class Team {
     std::vector<std::jthread> threads_;  // last: joined before the members they use are gone
 };
 
+// One T for each member of a team, on cache lines of its own: members that write to one line, each to
+// its own part, would wait for each other at every write.
+template <class T>
+class PerMember {
+  public:
+    explicit PerMember(const Team& team) : slots_(team.size()) {}
+    PerMember(const Team& team, const T& value) : slots_(team.size(), Slot{value}) {}
+    T& operator[](int member) { return slots_[member].value; }
+    auto begin() const { return slots_.begin(); }
+    auto end() const { return slots_.end(); }
+
+  private:
+    struct alignas(128) Slot {  // processors fetch lines in pairs
+        T value{};
+        operator const T&() const { return value; }
+    };
+    std::vector<Slot> slots_;
+};
+
 // Cuts [0, n) into ranges of at most `grain` and runs body(begin, end, member) on each.
 template <class Body>
 void for_ranges(Team& team, std::int64_t n, std::int64_t grain, const Body& body) {
