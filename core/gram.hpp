@@ -38,57 +38,65 @@ inline void ingredients(const Kernel& kernel, const float* const* x, const float
     kernel.kind == KernelKind::rbf ? squared_distances(x, block, d, out) : dot_products(x, block, d, out);
 }
 
-// Calls put(i, b, values) for the blocks on and right of the diagonal.
+// Calls put(i, b, values) for the blocks of sixteen rows from `first` on, on and right of the diagonal.
 template <class Put>
-void upper_blocks(const LocalPoints& points, const Kernel& kernel, Team& team, const Put& put) {
-    for (int first = 0; first < points.k; first += rows_at_once) {
-        team.check();
+void upper_strip(const LocalPoints& points, const Kernel& kernel, int first, const Put& put) {
+    static_assert(lanes % rows_at_once == 0);
+    for (int i = first; i < std::min(first + lanes, points.k); i += rows_at_once) {
         const float* x[rows_at_once];
-        for (int r = 0; r < rows_at_once; ++r) x[r] = points[std::min(first + r, points.k - 1)];
+        for (int r = 0; r < rows_at_once; ++r) x[r] = points[std::min(i + r, points.k - 1)];
         for (int b = first / lanes; b < padded(points.k) / lanes; ++b) {
             vfloat values[rows_at_once];
             ingredients(kernel, x, points.block(b), points.rows.d, values);
-            for (int r = 0; r < rows_at_once && first + r < points.k; ++r) put(first + r, b, values[r]);
+            for (int r = 0; r < rows_at_once && i + r < points.k; ++r) put(i + r, b, values[r]);
         }
     }
 }
 
-// Copies the blocks right of the diagonal to their mirror images.
-inline void mirror(float* tile, int k, int stride) {
-    for (int i = 0; i < k; i += lanes)
-        for (int j = i + lanes; j < k; j += lanes) {
-            vfloat row[lanes];
-            for (int r = 0; r < lanes; ++r)
-                row[r] = load(tile + static_cast<std::int64_t>(i + r) * stride + j);
-            transpose(row);
-            for (int r = 0; r < lanes && j + r < k; ++r)
-                store(tile + static_cast<std::int64_t>(j + r) * stride + i, row[r]);
-        }
+// Copies the blocks of that strip right of the diagonal to their mirror images, best while the strip is
+// in the cache.
+inline void mirror_strip(float* tile, int first, int k, int stride) {
+    for (int j = first + lanes; j < k; j += lanes) {
+        vfloat row[lanes];
+        for (int r = 0; r < lanes; ++r)
+            row[r] = load(tile + static_cast<std::int64_t>(first + r) * stride + j);
+        transpose(row);
+        for (int r = 0; r < lanes && j + r < k; ++r)
+            store(tile + static_cast<std::int64_t>(j + r) * stride + first, row[r]);
+    }
 }
 
 inline void gram_tile(const LocalPoints& points, const Kernel& kernel, float* tile, Team& team) {
     const int stride = padded(points.k);
-    upper_blocks(points, kernel, team, [&](int i, int b, vfloat v) {
-        store(tile + static_cast<std::int64_t>(i) * stride + b * lanes, kernel(v));
-    });
-    mirror(tile, points.k, stride);
+    for (int first = 0; first < points.k; first += lanes) {
+        team.check();
+        upper_strip(points, kernel, first, [&](int i, int b, vfloat v) {
+            store(tile + static_cast<std::int64_t>(i) * stride + b * lanes, kernel(v));
+        });
+        mirror_strip(tile, first, points.k, stride);
+    }
 }
 
 // The same from ingredients kept from before: one exponential for each width tried.
 inline void ingredients_tile(const LocalPoints& points, const Kernel& kernel, float* tile, Team& team) {
     const int stride = padded(points.k);
-    upper_blocks(points, kernel, team, [&](int i, int b, vfloat v) {
-        store(tile + static_cast<std::int64_t>(i) * stride + b * lanes, v);
-    });
+    for (int first = 0; first < points.k; first += lanes) {
+        team.check();
+        upper_strip(points, kernel, first, [&](int i, int b, vfloat v) {
+            store(tile + static_cast<std::int64_t>(i) * stride + b * lanes, v);
+        });
+    }
 }
 inline void gram_tile_from(const float* ingredients, int k, const Kernel& kernel, float* tile) {
     const int stride = padded(k);
-    for (int i = 0; i < k; ++i)
-        for (int at = i / lanes * lanes; at < stride; at += lanes) {
-            const std::int64_t place = static_cast<std::int64_t>(i) * stride + at;
-            store(tile + place, kernel(load(ingredients + place)));
-        }
-    mirror(tile, k, stride);
+    for (int first = 0; first < k; first += lanes) {
+        for (int i = first; i < std::min(first + lanes, k); ++i)
+            for (int at = first; at < stride; at += lanes) {
+                const std::int64_t place = static_cast<std::int64_t>(i) * stride + at;
+                store(tile + place, kernel(load(ingredients + place)));
+            }
+        mirror_strip(tile, first, k, stride);
+    }
 }
 
 // 1 / (a percentile of the squared distances between distinct points). From all pairs of a small

@@ -37,7 +37,7 @@ std::vector<std::int32_t> classes_present(const Data& data, const std::int32_t* 
 // solver may well need only a part, and computing rows as it asks for them costs less.
 bool fits(int k, std::int64_t bytes) { return static_cast<std::int64_t>(k) * padded(k) * 4 <= bytes; }
 bool worth_a_tile(int k, std::int64_t cache_bytes) {
-    return fits(k, std::min<std::int64_t>(cache_bytes, 5 << 20));
+    return fits(k, std::min<std::int64_t>(cache_bytes, 2 << 20));
 }
 
 // A point's share of C, kept finite: bounds are compared with sums of coefficients.
