@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace vicinal {
 
@@ -63,6 +64,8 @@ double dot(const double* a, const double* b, int n) {
     return sum;
 }
 
+double sum(const std::vector<double>& x) { return std::accumulate(x.begin(), x.end(), 0.0); }
+
 void subtract(double* __restrict a, const double* __restrict b, double factor, int n) {
     for (int k = 0; k < n; ++k) a[k] -= factor * b[k];
 }
@@ -86,19 +89,24 @@ class Cholesky {
     void factorise(Team* team) {
         std::vector<double> diagonal(n_);
         for (int k = 0; k < n_; ++k) diagonal[k] = row(k)[k];
-        for (int k = 0; k < n_; ++k) {
+        for (int first = 0; first < n_; first += panel) {
             if (team) team->check();
-            double* pivot_row = row(k);
-            const double root = pivot_row[k] > 1e-8 * diagonal[k] ? std::sqrt(pivot_row[k]) : 1e100;
-            pivot_row[k] = root;
-            const double inverse = 1.0 / root;
-            for (int j = k + 1; j < n_; ++j) pivot_row[j] *= inverse;
-            for (int i = k + 1; i < n_; ++i) subtract(row(i) + i, pivot_row + i, pivot_row[i], n_ - i);
+            const int last = std::min(first + panel, n_);
+            for (int k = first; k < last; ++k) {
+                double* pivot_row = row(k);
+                const double root = pivot_row[k] > 1e-8 * diagonal[k] ? std::sqrt(pivot_row[k]) : 1e100;
+                pivot_row[k] = root;
+                const double inverse = 1.0 / root;
+                for (int j = k + 1; j < n_; ++j) pivot_row[j] *= inverse;
+                for (int i = k + 1; i < last; ++i) subtract(row(i) + i, pivot_row + i, pivot_row[i], n_ - i);
+            }
+            for (int i = last; i < n_; ++i) subtract_panel(row(i) + i, row(first) + i, n_ - i);
         }
     }
 
-    void solve(double* x) const {
-        for (int k = 0; k < n_; ++k) {
+    // x becomes K^-1 x; `first` is the place of the first number in it that is not zero.
+    void solve(double* x, int first = 0) const {
+        for (int k = first; k < n_; ++k) {
             x[k] /= row(k)[k];
             subtract(x + k + 1, row(k) + k + 1, x[k], n_ - k - 1);
         }
@@ -130,6 +138,20 @@ class Cholesky {
     }
 
   private:
+    static constexpr int panel = 8;
+
+    // Takes from a row below what the rows of a panel explain of it, all of them in one pass.
+    void subtract_panel(double* __restrict to, const double* __restrict rows, int n) const {
+        double factor[panel];
+        for (int p = 0; p < panel; ++p) factor[p] = rows[static_cast<std::int64_t>(p) * stride_];
+        for (int j = 0; j < n; ++j) {
+            double explained = 0.0;
+            for (int p = 0; p < panel; ++p)
+                explained += factor[p] * rows[static_cast<std::int64_t>(p) * stride_ + j];
+            to[j] -= explained;
+        }
+    }
+
     int n_ = 0, stride_ = 0;
     AlignedVector<double> data_;
 };
@@ -295,12 +317,13 @@ double Smo::newton_cost() const {
     return m * m * (m / 3 + 8) + m * n_;
 }
 
-// Minimises the objective over the free points, the others fixed, as far as the bounds allow.
+// Minimises the objective over the free points, the others fixed, as far as the bounds allow: a line
+// towards the minimum, at the first bound that it meets a point less and a new direction, and so on.
 // Returns the number of operations it took.
 double Smo::settle_free_points(Team* team) {
     double operations = newton_cost();
     std::vector<int> point = free_;  // those that still move
-    std::vector<double> gradient, to_gradient, to_ones;
+    std::vector<double> gradient, to_gradient, to_ones, to_blocking, delta, before;
     Cholesky factor;
     factor.resize(static_cast<int>(point.size()));
     part_.resize(point.size() * padded(factor.order()));
@@ -310,49 +333,54 @@ double Smo::settle_free_points(Team* team) {
         std::copy(row + p, row + factor.order(), factor.row(p) + p);
         factor.row(p)[p] += ridge * diagonal_[point[p]];
         gradient.push_back(F_[point[p]]);
+        before.push_back(beta_[point[p]]);
     }
     factor.factorise(team);
-    std::vector<double> before;
-    for (const int i : free_) before.push_back(beta_[i]);
+    to_gradient = gradient;
+    to_ones.assign(point.size(), 1.0);
+    factor.solve(to_gradient.data());
+    factor.solve(to_ones.data());
 
     while (factor.order() >= 2) {
         if (team) team->check();
         // delta = -K^-1 (g + nu 1), with nu such that it sums to zero
         const int m = factor.order();
-        to_gradient = gradient;
-        to_ones.assign(m, 1.0);
-        factor.solve(to_gradient.data());
-        factor.solve(to_ones.data());
-        double sum_gradient = 0.0, sum_ones = 0.0;
-        for (int p = 0; p < m; ++p) {
-            sum_gradient += to_gradient[p];
-            sum_ones += to_ones[p];
-        }
-        const double nu = -sum_gradient / sum_ones;
+        const double nu = -sum(to_gradient) / sum(to_ones);
         double length = 1.0, descent = 0.0;
         int blocking = -1;
+        delta.resize(m);
         for (int p = 0; p < m; ++p) {
-            const double delta = -(to_gradient[p] + nu * to_ones[p]);
-            to_gradient[p] = delta;
-            descent += delta * gradient[p];
-            const double room = (delta > 0 ? hi_[point[p]] : lo_[point[p]]) - beta_[point[p]];
-            if (std::abs(delta) * length > std::abs(room)) {
-                length = room / delta;
+            delta[p] = -(to_gradient[p] + nu * to_ones[p]);
+            descent += delta[p] * gradient[p];
+            const double room = (delta[p] > 0 ? hi_[point[p]] : lo_[point[p]]) - beta_[point[p]];
+            if (std::abs(delta[p]) * length > std::abs(room)) {
+                length = room / delta[p];
                 blocking = p;
             }
         }
         if (!(descent < 0.0) || !std::isfinite(descent)) break;
         for (int p = 0; p < m; ++p) {
-            beta_[point[p]] += length * to_gradient[p];
-            // K delta = -(g + nu) - ridge delta
-            gradient[p] -= length * (gradient[p] + nu + ridge * diagonal_[point[p]] * to_gradient[p]);
+            beta_[point[p]] += length * delta[p];
+            gradient[p] -= length * (gradient[p] + nu);
+            to_gradient[p] += length * delta[p];
         }
         if (blocking < 0) break;
-        beta_[point[blocking]] = to_gradient[blocking] > 0 ? hi_[point[blocking]] : lo_[point[blocking]];
+        beta_[point[blocking]] = delta[blocking] > 0 ? hi_[point[blocking]] : lo_[point[blocking]];
+        // Without its row and column the inverse is (K^-1)_ij - (K^-1)_ib (K^-1)_bj / (K^-1)_bb.
+        to_blocking.assign(m, 0.0);
+        to_blocking[blocking] = 1.0;
+        factor.solve(to_blocking.data(), blocking);
+        const auto leave_out = [&](std::vector<double>& x) {
+            const double factor = x[blocking] / to_blocking[blocking];
+            for (int p = 0; p < m; ++p) x[p] -= factor * to_blocking[p];
+            x.erase(x.begin() + blocking);
+        };
+        leave_out(to_gradient);
+        leave_out(to_ones);
         factor.remove(blocking);
-        operations += 8.0 * m * m;
         point.erase(point.begin() + blocking);
         gradient.erase(gradient.begin() + blocking);
+        operations += 3.0 * m * m;
     }
 
     for (std::size_t p = 0; p < free_.size(); ++p) {
@@ -428,7 +456,7 @@ void Smo::improve(double tolerance, std::int64_t& iterations, Team* team) {
         // use.
         find_free_points();
         const double allowance = free_.size() < most_free ? std::max(last_cost, newton_cost()) : last_cost;
-        const double limit = std::max(n_ / 10.0 + 20.0, 3.0 * allowance / pair_cost);
+        const double limit = std::max(n_ / 10.0 + 20.0, 0.5 * allowance / pair_cost);
         if (iterate(tolerance, static_cast<std::int64_t>(limit), iterations, team)) return;
         find_active_points();
         find_free_points();
