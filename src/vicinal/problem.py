@@ -170,7 +170,8 @@ def make_problem(
     kept = np.flatnonzero(weights > 0)
     if len(kept) < n_rows:
         X, y, weights = X[kept], y[kept], weights[kept]
-    classes, targets = np.unique(y, return_inverse=True)
+    classes = np.unique(y)
+    targets = np.searchsorted(classes, y)
     if len(classes) < 2:
         raise ValueError(
             f"y holds one class only, {classes[0]}, among the {len(X)} points of positive weight:"
