@@ -1,5 +1,6 @@
 #include "neighbours.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 namespace vicinal {
@@ -13,7 +14,7 @@ Scan::Scan(Rows rows, const Metric& metric, Team& team) : rows_(rows), metric_(m
 void Scan::query(const Rows& queries, int k, Neighbourhoods out, Team& team) const {
     // A chunk of blocks stays in the second-level cache while a group of queries passes over it.
     const std::int64_t chunk = std::max<std::int64_t>(1, 256 * 1024 / (std::int64_t{4} * lanes * metric_.d));
-    const int group = static_cast<int>(std::min<std::int64_t>(4 * rows_at_once, queries.n));
+    const int group = static_cast<int>(std::clamp<std::int64_t>(queries.n, 1, 4 * rows_at_once));
     PerMember<std::vector<Nearest>> nearest(team, std::vector<Nearest>(group, Nearest(k)));
     for_ranges(team, queries.n, group, [&](std::int64_t begin, std::int64_t end, int member) {
         auto& best = nearest[member];

@@ -1,5 +1,6 @@
 """Local kernel machines with scikit-learn's interface."""
 
+from vicinal.io import ModelFormatError, load, save
 from vicinal.local import KNNSVC, FaLKSVC, FaLKSVCCV, FastLSVC
 from vicinal.neighbors import CoverTree, CoverTreeClassifier, CoverTreeNeighbors
 
@@ -13,4 +14,7 @@ __all__ = [
     "FaLKSVC",
     "FaLKSVCCV",
     "FastLSVC",
+    "ModelFormatError",
+    "load",
+    "save",
 ]

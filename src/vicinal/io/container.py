@@ -4,6 +4,8 @@ The header's metadata hold the document, the version of this format, and a SHA-2
 with the digest itself blanked out. Nothing in a file is ever executed, and nothing of it is
 interpreted before its checksum holds. A file is written beside its place and then renamed: whatever
 happens meanwhile, the old file or the new one is there, whole.
+
+A checksum finds damage, not malice: whoever reads a document checks what it says as well.
 """
 
 from __future__ import annotations
@@ -16,17 +18,20 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.numpy import save_file
 
 FORMAT = "vicinal"
 VERSION = 1
 
-_MOST_HEADER = 8 << 20  # bytes; the arrays are not in it
-_BLANK = "0" * 64
+# What reading a header may cost: Python takes about a hundred bytes for each thing in it.
+_MOST_HEADER = 8 << 20
+_MOST_THINGS = 1 << 18
+
+_BLANK = b"0" * 64
 _DIGEST = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 _CHUNK = 1 << 20
 
@@ -43,6 +48,7 @@ class Contents:
 
     document: Any
     arrays: Arrays
+    format_version: int
     library_version: str
     n_bytes: int
 
@@ -50,10 +56,11 @@ class Contents:
 def write(path: Path, document: Any, arrays: Mapping[str, NDArray[Any]], library: str) -> None:
     """Write a file, all of it or nothing."""
     text = json.dumps(document, allow_nan=False, separators=(",", ":"))
-    if len(text) > _MOST_HEADER // 2:
+    # Half of the room: the arrays' names and shapes take some of it as well.
+    if 2 * len(text) > _MOST_HEADER or 2 * _n_things(text.encode()) > _MOST_THINGS:
         raise ValueError(
-            f"the model's description takes {len(text):,} bytes beside its arrays, and a file has"
-            f" room for {_MOST_HEADER // 2:,}: does a parameter hold data?"
+            f"what a model is beside its numeric arrays takes {len(text):,} bytes, more than a"
+            " model file has room for: does a parameter, or a class label, hold data?"
         )
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path.parent} is no folder: make it first, or choose another.")
@@ -61,7 +68,7 @@ def write(path: Path, document: Any, arrays: Mapping[str, NDArray[Any]], library
         "format": FORMAT,
         "format_version": str(VERSION),
         "library_version": library,
-        "sha256": _BLANK,
+        "sha256": _BLANK.decode(),
         "document": text,
     }
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
@@ -69,8 +76,11 @@ def write(path: Path, document: Any, arrays: Mapping[str, NDArray[Any]], library
         save_file(dict(arrays), partial, metadata)
         with partial.open("r+b") as file:
             header = _read_header(file)
-            file.seek(_digest_at(header))
-            file.write(_digest(file, header).encode())
+            found = _DIGEST.search(header)
+            assert found is not None
+            digest = _digest(file, header)
+            file.seek(found.start(1))
+            file.write(digest)
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
@@ -90,70 +100,69 @@ def read(path: Path) -> Contents:
     with path.open("rb") as file:
         header = _read_header(file)
         metadata = _metadata(header)
-        _check_version(metadata)
+        version = _version(metadata)
         found = _DIGEST.search(header)
-        if found is None or found[1].decode() != _digest(file, header):
+        if found is None or found[1] != _digest(file, header):
             raise ModelFormatError(
-                f"{path} is damaged: its contents do not have the checksum that they were written"
-                " with. Restore the file from a copy, or train the model again."
+                "it is damaged: it does not have the checksum that it was written with. Restore it"
+                " from a copy, or train the model again"
             )
         n_bytes = os.fstat(file.fileno()).st_size
-    try:
-        with safe_open(path, framework="numpy") as tensors:
-            arrays = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118
-        document = json.loads(metadata["document"])
-    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ModelFormatError(f"{path} is no model file: {error}") from error
-    return Contents(document, arrays, str(metadata.get("library_version")), n_bytes)
+    document = json.loads(metadata["document"])
+    with safe_open(path, framework="numpy") as tensors:
+        arrays = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118
+    return Contents(document, arrays, version, str(metadata.get("library_version")), n_bytes)
 
 
-def _read_header(file: Any) -> bytes:
-    """Return the length of the header and the header, the first bytes of a safetensors file."""
+def _read_header(file: BinaryIO) -> bytes:
+    """Return the first bytes of a safetensors file: the length of its header, and the header."""
     file.seek(0)
     size = file.read(8)
     length = int.from_bytes(size, "little")
     if len(size) < 8 or not 2 <= length <= _MOST_HEADER:
-        raise ModelFormatError(f"{file.name} is no model file: it does not begin with a header.")
+        raise ModelFormatError("it does not begin like a model file")
     header = file.read(length)
     if len(header) < length:
-        raise ModelFormatError(f"{file.name} ends inside its header: it was cut off.")
-    return bytes(size + header)
+        raise ModelFormatError("it ends inside its header: it was cut off")
+    if _n_things(header) > _MOST_THINGS:
+        raise ModelFormatError("its header holds more than that of any model")
+    return size + header
 
 
-def _metadata(header: bytes) -> dict[str, Any]:
+def _n_things(text: bytes) -> int:
+    """Return at least how many values and names there are in some JSON."""
+    return sum(text.count(mark) for mark in (b",", b"[", b"{"))
+
+
+def _metadata(header: bytes) -> dict[str, str]:
     try:
         metadata = json.loads(header[8:])["__metadata__"]
-        if metadata["format"] != FORMAT:
-            raise KeyError("format")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ModelFormatError("this is no model file: its header is not one of vicinal's.") from (
-            error
-        )
+        known = metadata["format"] == FORMAT
+    except (ValueError, KeyError, TypeError, RecursionError):
+        known = False
+    if not known:
+        raise ModelFormatError("its header is not that of a model file")
     return dict(metadata)
 
 
-def _check_version(metadata: Mapping[str, Any]) -> None:
-    version = str(metadata.get("format_version"))
-    if not version.isascii() or not version.isdigit():
-        raise ModelFormatError(f"this is no model file: {version[:20]!r} is no format version.")
-    if int(version[:9]) > VERSION:
+def _version(metadata: Mapping[str, str]) -> int:
+    text = metadata["format_version"]
+    version = int(text) if re.fullmatch("[0-9]{1,9}", text, re.ASCII) else 0
+    if version < 1:
+        raise ModelFormatError(f"{text[:20]!r} is no version of the format of model files")
+    if version > VERSION:
         raise ModelFormatError(
-            f"this file has format {version[:9]}, written by vicinal"
-            f" {str(metadata.get('library_version'))[:40]}; this installation reads formats up to"
-            f" {VERSION}: upgrade vicinal to read it."
+            f"it has format {version}, written by vicinal"
+            f" {str(metadata.get('library_version'))[:40]}, and this installation reads formats up"
+            f" to {VERSION}: upgrade vicinal to read it"
         )
+    return version
 
 
-def _digest_at(header: bytes) -> int:
-    found = _DIGEST.search(header)
-    assert found is not None
-    return found.start(1)
-
-
-def _digest(file: Any, header: bytes) -> str:
+def _digest(file: BinaryIO, header: bytes) -> bytes:
     """Hash a whole file, whose digest is taken for blank."""
-    digest = hashlib.sha256(_DIGEST.sub(b'"sha256":"' + _BLANK.encode() + b'"', header))
+    digest = hashlib.sha256(_DIGEST.sub(b'"sha256":"' + _BLANK + b'"', header))
     file.seek(len(header))
     while chunk := file.read(_CHUNK):
         digest.update(chunk)
-    return digest.hexdigest()
+    return digest.hexdigest().encode()

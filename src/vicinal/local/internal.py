@@ -94,7 +94,7 @@ def groups_of_best(
 
     Of equally good candidates that of the least C is taken, then that of the first kernel.
     """
-    by_C = errors.transpose(0, 2, 1).reshape(len(errors), -1)
+    by_C = errors.transpose(0, 2, 1).reshape(len(errors), len(grid.C) * len(grid.kernels))
     c, p = np.unravel_index(by_C.argmin(axis=1), (len(grid.C), len(grid.kernels)))
     for at in np.unique(p):
         rows = np.flatnonzero(p == at)

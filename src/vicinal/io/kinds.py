@@ -1,0 +1,239 @@
+"""The classes that a model file may hold, and what makes an instance of one trustworthy.
+
+A file may come from anybody, so nothing that it says is taken for granted: every field must have
+the type that its class declares, and what belongs together must fit together. The engine checks
+every index that it follows; asking it to answer no queries at all makes it do so here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+
+from vicinal import engine
+from vicinal.io.codec import Kind
+from vicinal.io.container import ModelFormatError
+from vicinal.io.types import fits
+from vicinal.kernels import KernelSpec
+from vicinal.local import KNNSVC, FaLKSVC, FaLKSVCCV, FastLSVC
+from vicinal.local.cover import Cover
+from vicinal.local.internal import Grid
+from vicinal.local.lazy import LazyModel
+from vicinal.local.machines import Machines, Training
+from vicinal.local.model import LocalModel
+from vicinal.local.route import Route
+from vicinal.neighbors import CoverTreeClassifier, CoverTreeNeighbors
+from vicinal.neighbors.index import KDTreeIndex, NeighbourIndex
+from vicinal.neighbors.metric import FramedMetric
+from vicinal.problem import Floats, Frame, Problem
+
+Parts = dict[str, Any]
+Check = Callable[[Any], None]
+
+
+def require(condition: object, what: str) -> None:
+    """Raise `ModelFormatError` unless a condition holds."""
+    if not condition:
+        raise ModelFormatError(what)
+
+
+def _record(cls: type, check: Check = lambda whole: None) -> Kind:
+    """Return the kind of a frozen dataclass or a named tuple."""
+    hints = get_type_hints(cls)
+    names = cls._fields if hasattr(cls, "_fields") else [field.name for field in fields(cls)]
+
+    def whole(parts: Parts) -> Any:
+        require(set(parts) == set(names), f"a {cls.__name__} is incomplete")
+        for name in names:
+            require(fits(parts[name], hints[name]), f"{cls.__name__}.{name} is of a wrong type")
+        made = cls(**parts)
+        check(made)
+        return made
+
+    return Kind(cls, lambda made: {name: getattr(made, name) for name in names}, whole)
+
+
+def _estimator(cls: type[BaseEstimator], check: Check = lambda whole: None) -> Kind:
+    """Return the kind of an estimator: its parameters, and what its fit has found."""
+
+    def parts(model: BaseEstimator) -> Parts:
+        model._validate_params()
+        fitted = {name: v for name, v in vars(model).items() if _is_fitted_attribute(name)}
+        return {"parameters": model.get_params(deep=False), **fitted}
+
+    def whole(parts: Parts) -> BaseEstimator:
+        model = cls(**parts.pop("parameters"))
+        model._validate_params()
+        for name, value in parts.items():
+            require(_is_fitted_attribute(name), f"{cls.__name__} has no attribute {name[:60]!r}")
+            setattr(model, name, value)
+        check(model)
+        return model
+
+    return Kind(cls, parts, whole)
+
+
+def _is_fitted_attribute(name: str) -> bool:
+    public = name.isidentifier() and name.endswith("_") and not name.startswith("_")
+    return public or name in ("_metric", "_index_", "_targets")
+
+
+# --- Indexes --------------------------------------------------------------------------------------
+
+
+def _index_parts(index: engine.NeighbourIndex) -> Parts:
+    return {"points": index.points, "state": index.state()}
+
+
+def _whole_index(parts: Parts) -> engine.NeighbourIndex:
+    return engine.NeighbourIndex.from_state(parts["points"], parts["state"])
+
+
+def _whole_kd_tree(parts: Parts) -> KDTreeIndex:
+    points = parts["points"]
+    require(
+        fits(points, Floats) and points.ndim == 2 and np.isfinite(points).all(),
+        "the points of a kd-tree are none",
+    )
+    return KDTreeIndex(points)
+
+
+# --- What fits together ---------------------------------------------------------------------------
+
+
+def _check_frame(frame: Frame) -> None:
+    sound = frame.offset.ndim == 1 and np.isfinite(frame.offset).all()
+    require(sound and 0 < frame.scale < np.inf, "a frame has no finite place and size")
+
+
+def _check_problem(problem: Problem) -> None:
+    n = problem.n_points
+    require(
+        problem.points.ndim == 2
+        and problem.frame.offset.shape == problem.points.shape[1:]
+        and problem.targets.shape == problem.weights.shape == problem.rows.shape == (n,)
+        and problem.classes.ndim == 1
+        and _below(problem.targets, problem.n_classes)
+        and _below(problem.rows, problem.n_rows),
+        "the training data do not fit together",
+    )
+
+
+def _check_local_model(model: LocalModel) -> None:
+    problem, route, n_machines = model.problem, model.route, len(model.machines)
+    require(
+        _below(model.cover.centres, problem.n_points)
+        and model.cover.owners.shape == (problem.n_points,)
+        and _below(model.cover.owners, n_machines),
+        "the cover does not fit the training data",
+    )
+    require(
+        route.machine_of.shape == (len(route.index.points),)
+        and _below(route.machine_of, n_machines),
+        "the routes do not lead to the machines",
+    )
+    _check_index(route.index, problem)
+    model.decide(_no_queries(problem), n_threads=1)
+
+
+def _check_lazy_model(model: LazyModel) -> None:
+    _check_index(model.index, model.problem)
+    require(model.index.points.shape == model.problem.points.shape, "the index misses points")
+    require(1 <= model.n_neighbors <= model.problem.n_points, "n_neighbors is out of range")
+    model.decide(_no_queries(model.problem), n_threads=1)
+
+
+def _check_index(index: NeighbourIndex, problem: Problem) -> None:
+    require(index.points.shape[1:] == problem.points.shape[1:], "the index has other features")
+
+
+def _check_classifier(model: Any) -> None:
+    """Check a local classifier; a selection that was not refitted has no models."""
+    if not hasattr(model, "models_"):
+        return
+    models, n_classes = model.models_, len(model.classes_)
+    alike = {type(part) for part in models}
+    require(alike in ({LocalModel}, {LazyModel}), "there are no models")
+    n_models = 1 if len(models) == 1 else n_classes * (n_classes - 1) // 2
+    require(
+        len(models) == n_models
+        and (n_models > 1 or models[0].problem.n_classes == n_classes)
+        and all(part.problem.n_classes == 2 for part in models[1:]),
+        "the models do not fit the classes",
+    )
+    for part in models:
+        require(part.problem.points.shape[1] == model.n_features_in_, "the models differ in width")
+
+
+def _check_neighbours(model: Any) -> None:
+    points = model._index_.points
+    require(fits(model._metric, FramedMetric), "the metric is none")
+    require(
+        len(points) == model.n_samples_fit_ and points.shape[1] == model.n_features_in_,
+        "the index does not fit the data",
+    )
+    if isinstance(model, CoverTreeClassifier):
+        targets = model._targets
+        require(
+            targets.shape == (len(points),) and _below(targets, len(model.classes_)),
+            "the labels do not fit the index",
+        )
+
+
+def _below(indices: Any, end: int) -> bool:
+    return not indices.size or bool(indices.min() >= 0 and indices.max() < end)
+
+
+def _no_queries(problem: Problem) -> Any:
+    return np.empty((0, problem.points.shape[1]), dtype=np.float32)
+
+
+def _check_pipeline(pipeline: Pipeline) -> None:
+    for name, step in pipeline.steps:
+        known = isinstance(step, SCALERS + MODELS) or step == "passthrough"
+        require(isinstance(name, str) and known, "a step of the pipeline is no estimator")
+
+
+def _whole_pipeline(parts: Parts) -> Pipeline:
+    # Without its `memory`: a place on a disk from which the next fit would load code.
+    pipeline = Pipeline(parts["steps"])
+    _check_pipeline(pipeline)
+    return pipeline
+
+
+# --- All of them ----------------------------------------------------------------------------------
+
+CLASSIFIERS = (FaLKSVC, FastLSVC, FaLKSVCCV, KNNSVC)
+NEIGHBOURS = (CoverTreeClassifier, CoverTreeNeighbors)
+SCALERS = (MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler)
+
+MODELS = (*CLASSIFIERS, *NEIGHBOURS, Pipeline)
+"""What a file may hold as its model."""
+
+_KINDS = [
+    _record(KernelSpec),
+    _record(Frame, _check_frame),
+    _record(FramedMetric),
+    _record(Problem, _check_problem),
+    _record(Training),
+    _record(Cover),
+    _record(Machines),
+    _record(Grid),
+    _record(Route),
+    _record(LocalModel, _check_local_model),
+    _record(LazyModel, _check_lazy_model),
+    Kind(engine.NeighbourIndex, _index_parts, _whole_index),
+    Kind(KDTreeIndex, lambda index: {"points": index.points}, _whole_kd_tree),
+    *(_estimator(cls, _check_classifier) for cls in CLASSIFIERS),
+    *(_estimator(cls, _check_neighbours) for cls in NEIGHBOURS),
+    *(_estimator(cls) for cls in SCALERS),
+    Kind(Pipeline, lambda pipeline: {"steps": pipeline.steps}, _whole_pipeline),
+]
+KINDS = {kind.type.__name__: kind for kind in _KINDS}
+"""Every class that a model file may hold, by the name that stands for it there."""
