@@ -73,7 +73,10 @@ def write(path: Path, document: Any, arrays: Mapping[str, NDArray[Any]], library
     }
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
+        partial.touch()
+        mode = partial.stat().st_mode
         save_file(dict(arrays), partial, metadata)
+        partial.chmod(mode)  # safetensors lets nobody else read its files
         with partial.open("r+b") as file:
             header = _read_header(file)
             found = _DIGEST.search(header)

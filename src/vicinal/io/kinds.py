@@ -29,7 +29,7 @@ from vicinal.local.machines import Machines, Training
 from vicinal.local.model import LocalModel
 from vicinal.local.route import Route
 from vicinal.neighbors import CoverTreeClassifier, CoverTreeNeighbors
-from vicinal.neighbors.index import KDTreeIndex, NeighbourIndex
+from vicinal.neighbors.index import KDTreeIndex, NeighbourIndex, make_index
 from vicinal.neighbors.metric import FramedMetric
 from vicinal.problem import Floats, Frame, Problem
 
@@ -95,13 +95,13 @@ def _whole_index(parts: Parts) -> engine.NeighbourIndex:
     return engine.NeighbourIndex.from_state(parts["points"], parts["state"])
 
 
-def _whole_kd_tree(parts: Parts) -> KDTreeIndex:
+def _whole_kd_tree(parts: Parts) -> NeighbourIndex:
     points = parts["points"]
     require(
         fits(points, Floats) and points.ndim == 2 and np.isfinite(points).all(),
         "the points of a kd-tree are none",
     )
-    return KDTreeIndex(points)
+    return make_index(points, algorithm="kd_tree")
 
 
 # --- What fits together ---------------------------------------------------------------------------
@@ -175,7 +175,8 @@ def _check_neighbours(model: Any) -> None:
     points = model._index_.points
     require(fits(model._metric, FramedMetric), "the metric is none")
     require(
-        len(points) == model.n_samples_fit_ and points.shape[1] == model.n_features_in_,
+        points.shape == (model.n_samples_fit_, model.n_features_in_)
+        and model._metric.frame.offset.shape == points.shape[1:],
         "the index does not fit the data",
     )
     if isinstance(model, CoverTreeClassifier):
