@@ -1,0 +1,70 @@
+"""What all displays draw with: matplotlib, imported when it is needed, and colours.
+
+Lines and letters have the colour that matplotlib's style gives to text, so that pictures are
+readable on a dark background too.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Of Okabe and Ito: as different to colour-blind eyes as to others, on white and on black.
+_FEW = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C"]
+
+FAINT = "#808080"
+"""Lines that only guide the eye."""
+
+
+def need(module: str) -> Any:
+    """Import a module of matplotlib, or say how to install it."""
+    try:
+        return importlib.import_module(f"matplotlib.{module}")
+    except ImportError as error:
+        raise ImportError(
+            "Pictures need matplotlib: install it with pip install 'vicinal[plot]'."
+        ) from error
+
+
+def new_axes(n_rows: int = 1, n_columns: int = 1, **options: Any) -> Any:
+    """Return an array of axes in a new figure."""
+    _, axes = need("pyplot").subplots(
+        n_rows, n_columns, squeeze=False, layout="constrained", **options
+    )
+    return axes
+
+
+def ink() -> str:
+    """Return the colour of lines and letters."""
+    return str(need("pyplot").rcParams["text.color"])
+
+
+def colours(n: int) -> list[Any]:
+    """Return a colour for each of n classes or curves."""
+    if n <= len(_FEW):
+        return list(_FEW[:n])
+    return list(need("pyplot").get_cmap("turbo")(np.linspace(0, 1, n)))
+
+
+def plain(value: Any) -> str:
+    """Return a name that comes from data as matplotlib takes it literally."""
+    return str(value).replace("$", r"\$")
+
+
+def count_axis(ax: Axes, label: str) -> None:
+    """Make the horizontal axis one of counts of very different sizes, written out in full."""
+    ticker = need("ticker")
+    ax.set_xscale("log")
+    ax.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:,.0f}"))
+    ax.xaxis.set_minor_formatter(ticker.NullFormatter())
+    ax.set_xlabel(label)
+
+
+def percent_axis(axis: Any) -> None:
+    """Write shares as percentages."""
+    axis.set_major_formatter(need("ticker").PercentFormatter(xmax=1, symbol=" %"))
