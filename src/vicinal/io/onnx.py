@@ -1,0 +1,207 @@
+"""Models for runtimes without Python."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from vicinal.local import KNNSVC
+from vicinal.local.covered import CoveredClassifier
+from vicinal.local.model import LocalModel
+from vicinal.neighbors import CoverTreeClassifier
+
+if TYPE_CHECKING:
+    import onnx
+
+OPSET, IR_VERSION = 17, 8
+
+_SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
+_MOST_BYTES = 2_000_000_000  # of a file: protocol buffers end at two gigabytes
+
+
+def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
+    """Return a fitted model as an ONNX graph.
+
+    The graph has an input ``X`` of doubles, a row for each query, and two outputs: ``label``, what
+    `predict` returns, and ``decision``, what `decision_function` returns. Labels are int64, double,
+    bool or string tensors, after the kind of `classes_`.
+
+    Parameters
+    ----------
+    model : FaLKSVC, FastLSVC, FaLKSVCCV or Pipeline
+        Of one machine, or trained with ``routing="centre"``, which needs no training set to find
+        the machine for a query. A :class:`sklearn.pipeline.Pipeline` may have a ``StandardScaler``,
+        ``MinMaxScaler``, ``MaxAbsScaler`` or ``RobustScaler`` before it, or several of them.
+
+    Returns
+    -------
+    graph : onnx.ModelProto
+        Of operator set 17. Its metadata name the class of the model and its parameters.
+
+    Raises
+    ------
+    ValueError
+        If the model, or a step of the pipeline, cannot be told in ONNX.
+
+    Notes
+    -----
+    The route and the kernel values are computed in double precision on the single precision points
+    of the model, so decisions differ from ours by our rounding, about 1e-6 relative to the
+    coefficients. Cast float32 queries to double; nothing is lost by it, but scikit-learn's scalers
+    would have worked in single precision.
+
+    Nothing is checked: a query that holds a NaN gets any label.
+
+    Queries are answered together, so ask for many at a time. Nearest centres are found by comparing
+    with all of them.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from vicinal import FaLKSVC, to_onnx
+    >>> X, y = make_moons(500, noise=0.1, random_state=0)
+    >>> model = FaLKSVC(n_neighbors=100, routing="centre").fit(X, y)
+    >>> graph = to_onnx(model)
+    >>> [output.name for output in graph.graph.output]
+    ['label', 'decision']
+
+    ``onnx.save(graph, "model.onnx")`` keeps it, and ONNX Runtime runs it:
+
+    >>> import onnxruntime  # doctest: +SKIP
+    >>> session = onnxruntime.InferenceSession("model.onnx")  # doctest: +SKIP
+    >>> labels, decisions = session.run(None, {"X": X})  # doctest: +SKIP
+    """
+    try:
+        import onnx
+        from onnx import helper
+    except ImportError as error:
+        raise ImportError("to_onnx needs onnx: pip install 'vicinal[onnx]'") from error
+    from vicinal.io import onnx_parts as parts
+    from vicinal.io.onnx_graph import Graph
+
+    *scalers, classifier = _steps(model)
+    _check(scalers, classifier)
+    models, classes = classifier.models_, _label_values(classifier.classes_)
+    n_classes = len(classes)
+
+    g = Graph()
+    X = "X"
+    for scaler in scalers:
+        X = parts.scaled(g, scaler, X)
+    queries = parts.framed(g, models[0].problem.frame, X)
+    decisions = [parts.decided(g, each, queries) for each in models]
+    if len(models) > 1:
+        decisions = [parts.voted(g, decisions, n_classes)]
+    g("Identity", *decisions, output="decision")
+    g("Gather", classes, parts.winners(g, "decision", n_classes), output="label")
+
+    n_bytes = sum(constant.ByteSize() for constant in g.constants)
+    if n_bytes > _MOST_BYTES:
+        raise ValueError(
+            f"this model takes {n_bytes:,} bytes, and an ONNX file holds two billion: keep it in"
+            " the format of vicinal.save."
+        )
+    double, n_features = helper.np_dtype_to_tensor_dtype(np.dtype(float)), classifier.n_features_in_
+    label = helper.np_dtype_to_tensor_dtype(classes.dtype)
+    columns = [n_classes] if n_classes > 2 else []
+    graph = helper.make_graph(
+        g.nodes,
+        "vicinal",
+        [helper.make_tensor_value_info("X", double, ["N", n_features])],
+        [
+            helper.make_tensor_value_info("label", label, ["N"]),
+            helper.make_tensor_value_info("decision", double, ["N", *columns]),
+        ],
+        initializer=g.constants,
+    )
+    out = helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="vicinal",
+        producer_version=version("vicinal"),
+        doc_string=_description(classifier),
+    )
+    helper.set_model_props(out, _metadata(classifier))
+    assert isinstance(out, onnx.ModelProto)
+    return out
+
+
+def _steps(model: Any) -> list[Any]:
+    """Return the steps of a pipeline, and of pipelines in it."""
+    if not isinstance(model, Pipeline):
+        return [model]
+    steps = [step for _, step in model.steps if step is not None and step != "passthrough"]
+    return [each for step in steps for each in _steps(step)]
+
+
+def _check(scalers: list[Any], classifier: Any) -> None:
+    """Raise unless a graph can hold the model."""
+    for scaler in scalers:
+        if type(scaler) not in _SCALERS:
+            raise ValueError(
+                f"to_onnx knows no {type(scaler).__qualname__}: before the classifier it takes"
+                f" {', '.join(kind.__name__ for kind in _SCALERS)}. Export the other steps apart."
+            )
+        check_is_fitted(scaler)
+    if isinstance(classifier, KNNSVC | CoverTreeClassifier):
+        raise ValueError(
+            f"{type(classifier).__qualname__} answers from its training set, which to_onnx leaves"
+            " out: train a FaLKSVC with routing='centre', or keep the model in the format of"
+            " vicinal.save."
+        )
+    if not isinstance(classifier, CoveredClassifier):
+        raise ValueError(
+            "to_onnx takes a FaLKSVC, FastLSVC or FaLKSVCCV, or a Pipeline that ends in one; got a"
+            f" {type(classifier).__qualname__}."
+        )
+    check_is_fitted(classifier, "models_")
+    if not all(map(_knows_the_way, classifier.models_)):
+        raise ValueError(
+            f"this {type(classifier).__qualname__} finds the machine for a query by its nearest"
+            " training point, and to_onnx leaves the training set out: train a FaLKSVC with"
+            " routing='centre', or keep the model in the format of vicinal.save."
+        )
+
+
+def _knows_the_way(model: LocalModel) -> bool:
+    """Whether the route compares queries with no more points than there are machines."""
+    return len(model.machines) == 1 or len(model.route.machine_of) == len(model.machines)
+
+
+def _label_values(classes: NDArray[Any]) -> NDArray[Any]:
+    """Return the classes as ONNX has them."""
+    values = np.array(classes.tolist())
+    types = {"b": np.bool_, "i": np.int64, "f": np.float64, "U": np.object_}
+    if values.dtype.kind not in types:
+        raise ValueError(
+            f"labels like {classes[0]!r} have no place in ONNX: train with strings, integers that"
+            " fit into 64 bits, floats or booleans."
+        )
+    return values.astype(types[values.dtype.kind])
+
+
+def _description(classifier: CoveredClassifier) -> str:
+    machines = classifier.n_machines_
+    return (
+        f"{type(classifier).__name__} of vicinal: {machines:,} local support vector"
+        f" machine{'s' if machines > 1 else ''} for {len(classifier.classes_)} classes."
+        " X: queries, one a row. label: the class of each. decision: positive for the second of two"
+        " classes; for more, a column of votes for each."
+    )
+
+
+def _metadata(classifier: BaseEstimator) -> dict[str, str]:
+    parameters = classifier.get_params(deep=False)
+    return {
+        "class": type(classifier).__name__,
+        "parameters": json.dumps(parameters, default=repr),
+    }
