@@ -1,0 +1,77 @@
+"""convert."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from vicinal.cli import options, show
+from vicinal.cli.errors import UsageError
+from vicinal.cli.formats import Format
+
+
+def convert(
+    source: Annotated[
+        str, typer.Argument(metavar="FROM", help="A model, or a data file ('-': standard input).")
+    ],
+    output: Annotated[
+        str,
+        typer.Argument(
+            metavar="TO", help="MODEL.onnx, or a data file; its ending says which format."
+        ),
+    ],
+    to: Annotated[
+        Format | None, typer.Option("--to", help="Format of the data file TO, whatever its ending.")
+    ] = None,
+    target: options.TargetOption = None,
+    format: options.FormatOption = None,
+    zero_based: options.ZeroBasedOption = False,
+    json: options.JsonOption = False,
+) -> None:
+    """Turn a model into ONNX, or a data file into another format.
+
+    A data file is held in memory meanwhile. In CSV, TSV and Parquet the labels become the last
+    column, below names; svmlight and NPZ have no names of features.
+    """
+    from vicinal.cli.data.streams import ending
+
+    if ending(output) == ".onnx":
+        result = _to_onnx(source, output)
+    else:
+        result = _to_data(source, output, to, format, target, zero_based)
+    if json:
+        show.emit(result)
+    elif output != "-":
+        show.pairs(result)
+
+
+def _to_onnx(source: str, output: str) -> dict[str, object]:
+    from vicinal.cli.data.streams import sink
+    from vicinal.cli.models import load
+    from vicinal.io.onnx import to_onnx
+
+    graph = to_onnx(load(source, jobs=1)).SerializeToString()
+    with sink(output) as stream:
+        stream.write(graph)
+    return {"model": source, "onnx": output, "bytes": len(graph)}
+
+
+def _to_data(
+    source: str,
+    output: str,
+    to: Format | None,
+    format: Format | None,
+    target: str | None,
+    zero_based: bool,
+) -> dict[str, object]:
+    from vicinal.cli.data import DataFile, write
+    from vicinal.cli.data.batch import Layout
+    from vicinal.cli.data.streams import check_folder
+
+    check_folder(output)
+    if source == output != "-":
+        raise UsageError("FROM and TO are the same file.")
+    data = DataFile(source, format, Layout(target, zero_based)).read()
+    write(output, to, data)
+    return {"data": output, "points": len(data.X), "features": data.X.shape[1]}

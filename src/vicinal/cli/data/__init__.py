@@ -1,0 +1,141 @@
+"""Data files: what their endings mean, and how they become arrays.
+
+A format is a module with `batches(path, layout)`, which yields some rows at a time, and
+`write(stream, X, y, names, target)`; one with names of columns has `names(path, layout)` too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.utils import gen_batches
+
+from vicinal.cli.data.batch import Batch, Layout
+from vicinal.cli.data.labels import Labels, natural
+from vicinal.cli.data.streams import STANDARD, ending, sink, title
+from vicinal.cli.errors import DataError, UsageError
+from vicinal.cli.formats import ENDINGS, Format
+
+__all__ = ["Data", "DataFile", "write"]
+
+_MODULES = {
+    Format.SVMLIGHT: "svmlight",
+    Format.CSV: "delimited",
+    Format.TSV: "delimited",
+    Format.NPZ: "npz",
+    Format.PARQUET: "parquet",
+}
+
+_DENSE_BYTES = 32 << 20
+"""Of rows that are predicted together."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """All rows of a file."""
+
+    X: NDArray[np.float64]
+    y: Labels | None
+    names: list[str]
+    target: str
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file to read.
+
+    Parameters
+    ----------
+    path : str
+        "-" is standard input.
+    format : Format or None
+        None goes by the ending.
+    layout : Layout
+    """
+
+    path: str
+    format: Format | None = None
+    layout: Layout = field(default_factory=Layout)
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return title(self.path)
+
+    def for_model(self, n_features: int) -> DataFile:
+        """Return the same file as one for a model, whose labels may be absent."""
+        return replace(self, layout=replace(self.layout, n_features=n_features))
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield dense rows for a model, a bounded number at a time."""
+        width = self.layout.n_features
+        assert width is not None
+        size = max(1, _DENSE_BYTES // (8 * width))
+        for batch in self._raw():
+            for rows in gen_batches(batch.X.shape[0], size):
+                X = _dense(batch.X[rows], width)
+                yield Batch(X, None if batch.y is None else batch.y[rows])
+
+    def labels(self) -> Labels:
+        """Return the labels alone."""
+        found = [batch.y for batch in self._raw()]
+        return natural(_joined(found, self.title))
+
+    def read(self) -> Data:
+        """Return all rows."""
+        found = list(self._raw())
+        if not found or not sum(batch.X.shape[0] for batch in found):
+            raise DataError(f"{self.title} is empty: it has no rows.")
+        width = self.layout.n_features or max(batch.X.shape[1] for batch in found)
+        X = np.zeros((sum(batch.X.shape[0] for batch in found), width))
+        row = 0
+        for batch in found:
+            n_rows, n_columns = batch.X.shape
+            X[row : row + n_rows, :n_columns] = _dense(batch.X, n_columns)
+            row += n_rows
+        y = None if found[0].y is None else natural(_joined([b.y for b in found], self.title))
+        return Data(X, y, *(self._names() or ([f"x{i}" for i in range(1, width + 1)], "y")))
+
+    def _raw(self) -> Iterator[Batch]:
+        return self._module.batches(self.path, self.layout)
+
+    def _names(self) -> tuple[list[str], str] | None:
+        if self.path == STANDARD or not hasattr(self._module, "names"):
+            return None
+        return self._module.names(self.path, self.layout)
+
+    @property
+    def _module(self) -> Any:
+        kind = self.format or ENDINGS.get(ending(self.path), Format.SVMLIGHT)
+        return import_module(f"vicinal.cli.data.{_MODULES[kind]}")
+
+
+def write(path: str, kind: Format | None, data: Data) -> None:
+    """Write all rows in the format that is asked for, or that the ending says."""
+    kind = kind or ENDINGS.get(ending(path), Format.SVMLIGHT)
+    module = import_module(f"vicinal.cli.data.{_MODULES[kind]}")
+    if data.y is None:
+        raise UsageError("there are no labels to write.")
+    to_stream = module.write_tabs if kind is Format.TSV else module.write
+    with sink(path) as stream:
+        to_stream(stream, data.X, data.y, data.names, data.target)
+
+
+def _dense(X: Any, width: int) -> NDArray[np.float64]:
+    if issparse(X):
+        X.resize((X.shape[0], width))
+        return X.toarray()
+    return X
+
+
+def _joined(labels: list[Labels | None], name: str) -> Labels:
+    known = [each for each in labels if each is not None]
+    if not known or len(known) < len(labels):
+        raise DataError(f"{name} has no labels.")
+    return np.concatenate(known)

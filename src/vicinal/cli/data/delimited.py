@@ -1,0 +1,217 @@
+"""CSV and TSV: one line a row, commas, semicolons or tabs between cells, with a header or without.
+
+The delimiter is the one that the first line has most of. The first line is a header if a column
+begins with text there and goes on with a number.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from io import BytesIO, StringIO
+from math import isinf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal.cli.data.arrow import arrow_csv, pyarrow
+from vicinal.cli.data.batch import Batch, Layout
+from vicinal.cli.data.labels import as_text
+from vicinal.cli.data.streams import Stream, source, title
+from vicinal.cli.data.text import Block, blocks
+from vicinal.cli.errors import DataError
+
+_MISSING = {"", "?", "na", "n/a", "nan", "null", "none"}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the first lines tell of all others."""
+
+    delimiter: str
+    names: list[str] | None
+    n_columns: int
+    target: int | None
+
+    def title(self, position: int) -> str | None:
+        """Return the name of a column, if there are names."""
+        return self.names[position] if self.names else None
+
+    @property
+    def features(self) -> list[int]:
+        """Positions of all columns but the labels'."""
+        return [i for i in range(self.n_columns) if i != self.target]
+
+
+def batches(path: str, layout: Layout) -> Iterator[Batch]:
+    """Read a file block by block."""
+    columns: Columns | None = None
+    with source(path) as stream:
+        for block in blocks(stream, title(path)):
+            if columns is None:
+                columns, block = _begin(block, layout)
+            if block.text.strip():
+                yield parse(block, columns)
+
+
+def names(path: str, layout: Layout) -> tuple[list[str], str] | None:
+    """Return the names of features and target, if there is a header."""
+    with source(path) as stream:
+        for block in blocks(stream, title(path)):
+            columns, _ = _begin(block, layout)
+            if columns.names is None or columns.target is None:
+                return None
+            return [columns.names[i] for i in columns.features], columns.names[columns.target]
+    return None
+
+
+def _begin(block: Block, layout: Layout) -> tuple[Columns, Block]:
+    """Learn the columns from the first lines, and take the header off."""
+    lines = ((number, line) for number, line in block.lines() if line.strip())
+    number, first = next(lines, (1, ""))
+    delimiter = max(",;\t", key=first.count)
+    cells = _cells(first, delimiter)
+    second = _cells(next(lines, (0, ""))[1], delimiter)
+    header = any(
+        not _may_be_number(above) and _may_be_number(below)
+        for above, below in zip(cells, second, strict=False)
+    )
+    titles = cells if header else [str(i) for i in range(1, len(cells) + 1)]
+    target = layout.target_among(titles, named=header, name=block.name)
+    columns = Columns(delimiter, cells if header else None, len(cells), target)
+    if header:
+        skipped = number - block.first_line + 1
+        rest = block.text.split(b"\n", skipped)[skipped:]
+        block = Block(b"".join(rest), block.name, number + 1)
+    return columns, block
+
+
+def parse(block: Block, columns: Columns) -> Batch:
+    """Return the rows of a block."""
+    try:
+        batch = _parse_fast(block.text, columns) or _parse(block.text, columns)
+    except ValueError as error:
+        raise _located(block, columns) or DataError(f"{block.name}: {error}") from error
+    empty = batch.y is not None and (batch.y == "").any()
+    if (empty or not np.isfinite(batch.X).all()) and (problem := _located(block, columns)):
+        raise problem
+    return batch
+
+
+def _parse_fast(text: bytes, columns: Columns) -> Batch | None:
+    """Read with pyarrow; None if it is not there, or does not understand."""
+    if pyarrow is None:
+        return None
+    titles = [str(i) for i in range(columns.n_columns)]
+    types = dict.fromkeys(titles, pyarrow.float64())
+    if columns.target is not None:
+        types[titles[columns.target]] = pyarrow.string()
+    try:
+        table = arrow_csv.read_csv(
+            BytesIO(text),
+            read_options=arrow_csv.ReadOptions(column_names=titles),
+            parse_options=arrow_csv.ParseOptions(delimiter=columns.delimiter),
+            convert_options=arrow_csv.ConvertOptions(column_types=types, null_values=[]),
+        )
+    except pyarrow.ArrowInvalid:
+        return None
+    X = np.empty((table.num_rows, len(columns.features)))
+    for i, position in enumerate(columns.features):
+        X[:, i] = table.column(position).to_numpy()
+    if columns.target is None:
+        return Batch(X, None)
+    return Batch(X, table.column(columns.target).to_numpy().astype(str))
+
+
+def _parse(text: bytes, columns: Columns) -> Batch:
+    """Read with NumPy."""
+    cells = np.loadtxt(
+        StringIO(text.decode()),
+        dtype=str,
+        delimiter=columns.delimiter,
+        quotechar='"',
+        comments=None,
+        ndmin=2,
+    )
+    if cells.shape[1] != columns.n_columns:
+        raise ValueError(f"{cells.shape[1]} columns, where the first line has {columns.n_columns}")
+    X = cells[:, columns.features].astype(np.float64)
+    return Batch(X, None if columns.target is None else np.char.strip(cells[:, columns.target]))
+
+
+def _located(block: Block, columns: Columns) -> DataError | None:
+    """Find the first thing that is wrong, slowly."""
+    for number, line in block.lines():
+        if not line.strip():
+            continue
+        cells = _cells(line, columns.delimiter)
+        if len(cells) != columns.n_columns:
+            what = f"{len(cells)} columns, where the first line has {columns.n_columns}"
+            return DataError.at(block.name, what, line=number)
+        for position, cell in enumerate(cells):
+            what = _problem(cell, position == columns.target)
+            if what:
+                return DataError.at(
+                    block.name,
+                    what,
+                    line=number,
+                    column=position + 1,
+                    title=columns.title(position),
+                )
+    return None
+
+
+def _problem(cell: str, is_label: bool) -> str:
+    if is_label:
+        return "" if cell else "the label is missing"
+    if cell.lower() in _MISSING:
+        return "a value is missing"
+    number = _number(cell)
+    if number is None:
+        return f"{cell!r} is no number"
+    return f"{cell!r} is not finite" if isinf(number) else ""
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None
+
+
+def _may_be_number(cell: str) -> bool:
+    return cell.lower() in _MISSING or _number(cell) is not None
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    rows: Sequence[list[str]] = list(csv.reader([line.rstrip("\r")], delimiter=delimiter))
+    return [cell.strip() for cell in rows[0]] if rows else []
+
+
+def write(stream: Stream, X: NDArray[Any], y: NDArray[Any], names: list[str], target: str) -> None:
+    """Write all rows, the labels last, below a header."""
+    _write(stream, X, y, [*names, target], ",")
+
+
+def write_tabs(
+    stream: Stream, X: NDArray[Any], y: NDArray[Any], names: list[str], target: str
+) -> None:
+    """Write all rows with tabs."""
+    _write(stream, X, y, [*names, target], "\t")
+
+
+def _write(
+    stream: Stream, X: NDArray[Any], y: NDArray[Any], header: list[str], delimiter: str
+) -> None:
+    text = StringIO()
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(header)
+    for values, label in zip(X.tolist(), as_text(y), strict=True):
+        writer.writerow([*values, label])
+        if text.tell() > 1 << 20:
+            stream.write(text.getvalue().encode())
+            text.seek(0)
+            text.truncate()
+    stream.write(text.getvalue().encode())
