@@ -1,9 +1,9 @@
 """One file: named arrays and a JSON document, in the safetensors format.
 
-The header's metadata hold the document, the version of this format, and a SHA-256 of the whole file
-with the digest itself blanked out. Nothing in a file is ever executed, and nothing of it is
-interpreted before its checksum holds. A file is written beside its place and then renamed: whatever
-happens meanwhile, the old file or the new one is there, whole.
+The header's metadata have one entry, JSON again, with the version of this format, the document and
+a SHA-256 of the whole file, the digest itself blanked out. Nothing in a file is ever executed, and
+nothing of it is interpreted before its checksum holds. A file is written beside its place and then
+renamed: whatever happens meanwhile, the old file or the new one is there, whole.
 
 A checksum finds damage, not malice: whoever reads a document checks what it says as well.
 """
@@ -24,15 +24,16 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-FORMAT = "vicinal"
 VERSION = 1
+
+_ENTRY = "vicinal"  # one only: safetensors writes several in any order, and equal files are handy
 
 # What reading a header may cost: Python takes about a hundred bytes for each thing in it.
 _MOST_HEADER = 8 << 20
 _MOST_THINGS = 1 << 18
 
 _BLANK = b"0" * 64
-_DIGEST = re.compile(rb'"sha256":"([0-9a-f]{64})"')
+_DIGEST = re.compile(rb'(?<=\\"sha256\\":\\")[0-9a-f]{64}(?=\\")')
 _CHUNK = 1 << 20
 
 Arrays = dict[str, NDArray[Any]]
@@ -55,7 +56,8 @@ class Contents:
 
 def write(path: Path, document: Any, arrays: Mapping[str, NDArray[Any]], library: str) -> None:
     """Write a file, all of it or nothing."""
-    text = json.dumps(document, allow_nan=False, separators=(",", ":"))
+    entry = {"format_version": VERSION, "library_version": library, "sha256": _BLANK.decode()}
+    text = json.dumps({**entry, "document": document}, allow_nan=False, separators=(",", ":"))
     # Half of the room: the arrays' names and shapes take some of it as well.
     if 2 * len(text) > _MOST_HEADER or 2 * _n_things(text.encode()) > _MOST_THINGS:
         raise ValueError(
@@ -64,25 +66,18 @@ def write(path: Path, document: Any, arrays: Mapping[str, NDArray[Any]], library
         )
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path.parent} is no folder: make it first, or choose another.")
-    metadata = {
-        "format": FORMAT,
-        "format_version": str(VERSION),
-        "library_version": library,
-        "sha256": _BLANK.decode(),
-        "document": text,
-    }
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
         partial.touch()
         mode = partial.stat().st_mode
-        save_file(dict(arrays), partial, metadata)
+        save_file(dict(arrays), partial, {_ENTRY: text})
         partial.chmod(mode)  # safetensors lets nobody else read its files
         with partial.open("r+b") as file:
             header = _read_header(file)
             found = _DIGEST.search(header)
             assert found is not None
             digest = _digest(file, header)
-            file.seek(found.start(1))
+            file.seek(found.start())
             file.write(digest)
             file.flush()
             os.fsync(file.fileno())
@@ -102,19 +97,19 @@ def read(path: Path) -> Contents:
     """
     with path.open("rb") as file:
         header = _read_header(file)
-        metadata = _metadata(header)
-        version = _version(metadata)
+        entry = _entry(header)
         found = _DIGEST.search(header)
-        if found is None or found[1] != _digest(file, header):
+        if found is None or found[0] != _digest(file, header):
             raise ModelFormatError(
                 "it is damaged: it does not have the checksum that it was written with. Restore it"
                 " from a copy, or train the model again"
             )
         n_bytes = os.fstat(file.fileno()).st_size
-    document = json.loads(metadata["document"])
     with safe_open(path, framework="numpy") as tensors:
         arrays = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118
-    return Contents(document, arrays, version, str(metadata.get("library_version")), n_bytes)
+    return Contents(
+        entry["document"], arrays, entry["format_version"], entry["library_version"], n_bytes
+    )
 
 
 def _read_header(file: BinaryIO) -> bytes:
@@ -137,34 +132,26 @@ def _n_things(text: bytes) -> int:
     return sum(text.count(mark) for mark in (b",", b"[", b"{"))
 
 
-def _metadata(header: bytes) -> dict[str, str]:
+def _entry(header: bytes) -> dict[str, Any]:
     try:
-        metadata = json.loads(header[8:])["__metadata__"]
-        known = metadata["format"] == FORMAT
+        entry = json.loads(json.loads(header[8:])["__metadata__"][_ENTRY])
+        version, library = entry["format_version"], str(entry["library_version"])[:40]
+        known = isinstance(version, int) and version >= 1
     except (ValueError, KeyError, TypeError, RecursionError):
         known = False
     if not known:
         raise ModelFormatError("its header is not that of a model file")
-    return dict(metadata)
-
-
-def _version(metadata: Mapping[str, str]) -> int:
-    text = metadata["format_version"]
-    version = int(text) if re.fullmatch("[0-9]{1,9}", text, re.ASCII) else 0
-    if version < 1:
-        raise ModelFormatError(f"{text[:20]!r} is no version of the format of model files")
     if version > VERSION:
         raise ModelFormatError(
-            f"it has format {version}, written by vicinal"
-            f" {str(metadata.get('library_version'))[:40]}, and this installation reads formats up"
-            f" to {VERSION}: upgrade vicinal to read it"
+            f"it has format {version}, written by vicinal {library}, and this installation reads"
+            f" formats up to {VERSION}: upgrade vicinal to read it"
         )
-    return version
+    return {**entry, "library_version": library}
 
 
 def _digest(file: BinaryIO, header: bytes) -> bytes:
     """Hash a whole file, whose digest is taken for blank."""
-    digest = hashlib.sha256(_DIGEST.sub(b'"sha256":"' + _BLANK + b'"', header))
+    digest = hashlib.sha256(_DIGEST.sub(_BLANK, header))
     file.seek(len(header))
     while chunk := file.read(_CHUNK):
         digest.update(chunk)

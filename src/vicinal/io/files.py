@@ -139,4 +139,5 @@ def _blaming(path: Place) -> Iterator[None]:
         raise
     # A document that somebody made up can fail anywhere, in any way that Python knows.
     except Exception as error:
-        raise ModelFormatError(f"{os.fspath(path)} is no usable model: {error}.") from error
+        reason = str(error).rstrip(".")
+        raise ModelFormatError(f"{os.fspath(path)} is no usable model: {reason}.") from error

@@ -7,7 +7,6 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
-from sklearn.utils import gen_batches
 
 from vicinal import engine
 from vicinal.kernels import EUCLIDEAN, Metric
@@ -108,7 +107,8 @@ class KDTreeIndex:
     def query(self, queries: Floats, k: int, *, n_threads: int) -> Neighbours:
         squared = np.empty((len(queries), k), dtype=np.float32)
         indices = np.empty((len(queries), k), dtype=np.int32)
-        for rows in gen_batches(len(queries), max(1, self._CHUNK // k)):
+        size = max(1, self._CHUNK // k)
+        for rows in (slice(start, start + size) for start in range(0, len(queries), size)):
             squared[rows], indices[rows] = self._query(queries[rows], k, n_threads)
         return squared, indices
 
