@@ -56,6 +56,12 @@ def plain(value: Any) -> str:
     return str(value).replace("$", r"\$")
 
 
+def legend_above(ax: Any, **options: Any) -> None:
+    """Put the legend between the title and the axes, where it hides nothing."""
+    look = {"frameon": False, "fontsize": "small", "borderaxespad": 0.3}
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), **look, **options)
+
+
 def count_axis(ax: Axes, label: str) -> None:
     """Make the horizontal axis one of counts of very different sizes, written out in full."""
     ticker = need("ticker")

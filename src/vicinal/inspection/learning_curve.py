@@ -143,6 +143,7 @@ class LearningCurve:
         above.set_ylabel("accuracy on held-out points")
         below.set_ylabel("seconds to fit")
         below.set_yscale("log")
+        below.yaxis.set_major_formatter("{x:g}")
         for ax in axes:
             ax.grid(alpha=0.3)
             count_axis(ax, "training points")
@@ -151,11 +152,11 @@ class LearningCurve:
         if above.get_shared_x_axes().joined(above, below):
             above.set_xlabel("")
         self.axes_ = np.asarray(axes)
-        self.figure_ = above.figure
+        self.figure_: Any = above.figure
         return self
 
     def _draw(
-        self, ax: Axes, values: Mapping[str, NDArray[np.float64]], palette: list[Any]
+        self, ax: Any, values: Mapping[str, NDArray[np.float64]], palette: list[Any]
     ) -> list[Any]:
         lines = []
         for (name, runs), colour, marker in zip(

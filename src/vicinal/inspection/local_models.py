@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from vicinal.inspection.drawing import FAINT, colours, ink, need, new_axes, plain
+from vicinal.inspection.drawing import FAINT, colours, ink, legend_above, need, new_axes, plain
 from vicinal.inspection.outlines import outline_neighbourhoods
 from vicinal.inspection.plane import Features, Plane, Region, inside
 from vicinal.inspection.subject import Subject
@@ -206,7 +206,10 @@ class LocalModelsDisplay:
         if ax is None:
             ax = new_axes(figsize=(6.4, _height(self.region)))[0, 0]
         handles = self._class_handles() if {"regions", "points"} & set(layers) else []
-        self.regions_ = self.borders_ = self.points_ = self.centres_ = None
+        self.regions_: Any = None
+        self.borders_: Any = None
+        self.points_: Any = None
+        self.centres_: Any = None
         self.outlines_: list[Any] = []
         if "regions" in layers:
             self._draw_regions(ax)
@@ -224,35 +227,34 @@ class LocalModelsDisplay:
         if _similar_spans(self.region):
             ax.set_aspect("equal")
         if legend and handles:
-            above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 3}
-            ax.legend(handles=handles, **above, frameon=False, fontsize="small", markerscale=1.5)
+            legend_above(ax, handles=handles, ncols=3, markerscale=1.5)
         self.ax_ = ax
-        self.figure_ = ax.figure
+        self.figure_: Any = ax.figure
         return self
 
-    def _draw_regions(self, ax: Axes) -> None:
+    def _draw_regions(self, ax: Any) -> None:
         self.regions_ = ax.imshow(
             self.decisions, **self._by_class(), **self._image(), alpha=0.28, interpolation="nearest"
         )
 
-    def _draw_routes(self, ax: Axes) -> Any:
+    def _draw_routes(self, ax: Any) -> Any:
         lines = np.zeros((*self.routes.shape, 4))
         lines[..., :3] = need("colors").to_rgb(FAINT)
         lines[..., 3] = 0.75 * _borders(self.routes)
         self.borders_ = ax.imshow(lines, **self._image(), interpolation="antialiased")
         return need("lines").Line2D([], [], color=FAINT, label="another machine answers")
 
-    def _draw_points(self, ax: Axes) -> None:
+    def _draw_points(self, ax: Any) -> None:
         size = float(np.clip(10_000 / max(len(self.points), 1), 4, 16))
         dots = {"s": size, "alpha": 0.7, "linewidths": 0, "rasterized": True}
         self.points_ = ax.scatter(*self.points.T, c=self.targets, **self._by_class(), **dots)
 
-    def _draw_centres(self, ax: Axes) -> Any:
+    def _draw_centres(self, ax: Any) -> Any:
         seen = self.centres[inside(self.centres, self.region)]
         self.centres_ = ax.scatter(*seen.T, s=14, color=ink(), linewidths=0, label="centres")
         return self.centres_
 
-    def _draw_neighbourhoods(self, ax: Axes) -> list[Any]:
+    def _draw_neighbourhoods(self, ax: Any) -> list[Any]:
         for pair in self.outlines:
             for outline, style in zip(pair, ["-", "--"], strict=True):
                 self.outlines_ += ax.plot(*outline.T, style, color=ink(), linewidth=1.4)

@@ -13,6 +13,7 @@ from vicinal.inspection.drawing import (
     colours,
     count_axis,
     ink,
+    legend_above,
     need,
     new_axes,
     percent_axis,
@@ -173,14 +174,12 @@ class RoutingDisplay:
         count_axis(ax, "queries that the machine answers")
         percent_axis(ax.yaxis)
         ax.set_ylabel("accuracy")
-        ax.legend(
-            loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, fontsize="small"
-        )
+        legend_above(ax, ncols=2)
         self.ax_ = ax
-        self.figure_ = ax.figure
+        self.figure_: Any = ax.figure
         return self
 
-    def _draw_band(self, ax: Axes) -> None:
+    def _draw_band(self, ax: Any) -> None:
         sizes = np.unique(np.geomspace(1, max(2, self.n_queries.max()), 200).astype(int))
         low, high = (binom.ppf(q, sizes, self.score) / sizes for q in (0.05, 0.95))
         ax.fill_between(

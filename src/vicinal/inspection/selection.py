@@ -154,23 +154,21 @@ class SelectionDisplay:
             axes = self._one_for_each_size() if axes is None else axes
             self._draw_maps(axes)
         self.axes_ = np.asarray(axes)
-        self.figure_ = axes[0].figure
+        self.figure_: Any = axes[0].figure
         return self
 
-    def _draw_maps(self, axes: Sequence[Axes]) -> None:
+    def _draw_maps(self, axes: Any) -> None:
         rectangle = need("patches").Rectangle
-        shades = {"cmap": "cividis", "vmin": np.nanmin(self.accuracy)}
-        shades["vmax"] = max(np.nanmax(self.accuracy), shades["vmin"] + 1e-3)
+        lowest, highest = np.nanmin(self.accuracy), np.nanmax(self.accuracy)
+        shades = {"cmap": "cividis", "vmin": lowest, "vmax": max(highest, lowest + 1e-3)}
         for ax, size, accuracy, dropped in zip(
             axes, self.sizes, self.accuracy, self.dropped, strict=True
         ):
             self.images_.append(ax.pcolormesh(np.ma.masked_invalid(accuracy), **shades))
-            middle = (shades["vmin"] + shades["vmax"]) / 2
             for row, column in np.argwhere(~np.isnan(accuracy)):
                 value = accuracy[row, column]
                 # Fixed colours: they must differ from the cell, whatever the background.
-                dark = value > middle
-                letters = "#101010" if dark else "#fafafa"
+                letters = "#101010" if value > (lowest + highest) / 2 else "#fafafa"
                 if dropped[row, column]:
                     box = {"fill": False, "edgecolor": letters, "alpha": 0.45, "linewidth": 0}
                     ax.add_patch(rectangle((column, row), 1, 1, hatch="////", **box))
@@ -188,12 +186,12 @@ class SelectionDisplay:
             ax.tick_params(length=0)
             ax.set(title=f"k = {size}, accuracy in %", xlabel="C", ylabel=self._kernel_name())
         size, kernel, C = self.best
-        self.best_ = axes[size].add_patch(
+        self.best_: Any = axes[size].add_patch(
             rectangle((C, kernel), 1, 1, fill=False, edgecolor="#D55E00", linewidth=4)
         )
         axes[size].set_title(f"k = {self.sizes[size]}, accuracy in %: the best in a frame")
 
-    def _draw_lines(self, ax: Axes) -> None:
+    def _draw_lines(self, ax: Any) -> None:
         accuracy = self.accuracy.reshape(len(self.sizes), -1)
         dropped = self.dropped.reshape(len(self.sizes), -1)
         line, place = self.best[0], max(self.best[1:])

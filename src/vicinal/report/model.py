@@ -1,0 +1,213 @@
+"""What a fitted model is, where its time went, and where it is weak, on a page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+import vicinal
+from vicinal.inspection import LocalModelsDisplay, RoutingDisplay, SelectionDisplay
+from vicinal.inspection.drawing import colours, need
+from vicinal.local.covered import CoveredClassifier
+from vicinal.report.page import Page
+from vicinal.report.pictures import Picture, new_figure, page_style
+
+FOOTER = f"Made by vicinal {vicinal.__version__}."
+_N_WEAKEST = 5
+
+
+def model_report(model: Any, X: ArrayLike | None = None, y: ArrayLike | None = None) -> Page:
+    """Describe a fitted model.
+
+    Parameters
+    ----------
+    model : estimator
+        One of this package's, or a Pipeline that ends in one.
+    X : array-like of shape (n_samples, n_features), default=None
+        Points that were not used for training, to show where the model is weak.
+    y : array-like of shape (n_samples,), default=None
+        Their classes.
+
+    Returns
+    -------
+    page : Page
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from vicinal import FaLKSVC
+    >>> from vicinal.report import model_report
+    >>> X, y = make_moons(500, noise=0.2, random_state=0)
+    >>> page = model_report(FaLKSVC(n_neighbors=50).fit(X, y))
+    >>> page.title
+    'FaLKSVC'
+    """
+    if (X is None) != (y is None):
+        raise ValueError("X and y come together: give both, or neither.")
+    need("pyplot")
+    check_is_fitted(model)
+    last = model[-1] if isinstance(model, Pipeline) else model
+    page = Page(type(last).__name__, footer=FOOTER)
+    _describe(page, model, last)
+    if isinstance(last, CoveredClassifier):
+        if getattr(last, "fit_report_", None):
+            show_times(page.section("Where the time went"), last.fit_report_)
+        if hasattr(last, "cv_results_"):
+            _show_selection(page, last)
+        if X is not None and y is not None and len(getattr(last, "models_", [])) == 1:
+            _show_machines(page, model, X, y)
+    return page
+
+
+def show_times(page: Page, report: dict[str, dict[str, Any]]) -> None:
+    """Add a picture and a table of a fit's steps."""
+    total = sum(step["seconds"] for step in report.values())
+    with page_style():
+        figure = new_figure(0.7 + 0.4 * len(report))
+        ax = figure.subplots()
+        seconds = [step["seconds"] for step in report.values()]
+        ax.barh(list(report), seconds, color=colours(1)[0])
+        ax.invert_yaxis()
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.set_xlabel("seconds")
+    longest = max(report, key=lambda name: report[name]["seconds"])
+    page.pictures(
+        Picture(
+            figure,
+            f"Bars of the seconds of each step; the longest is the {longest}.",
+            f"The fit took {total:.3g} s, most of it in the {longest}.",
+        )
+    )
+    rows = [
+        {
+            "step": name,
+            "seconds": step["seconds"],
+            "share": step["seconds"] / total if total else 0.0,
+            "counts": ", ".join(_counted(*item) for item in step.items() if item[0] != "seconds"),
+        }
+        for name, step in report.items()
+    ]
+    page.table(
+        {"step": "Step", "seconds": "Seconds", "share": "Share", "counts": "What it did"},
+        rows,
+        caption="Steps of the fit",
+        formats={"seconds": ".3f", "share": ".0%"},
+    )
+
+
+def _describe(page: Page, model: Any, last: Any) -> None:
+    facts: dict[str, Any] = {}
+    if isinstance(model, Pipeline):
+        facts["pipeline"] = " → ".join(type(step).__name__ for _, step in model.steps)
+    if len(getattr(last, "models_", [])) > 0:
+        facts["training points"] = last.models_[0].problem.n_rows
+    facts["features"] = last.n_features_in_
+    if hasattr(last, "classes_"):
+        facts["classes"] = len(last.classes_)
+    if hasattr(last, "n_machines_"):
+        facts["machines"] = last.n_machines_
+        facts["machines of one class"] = last.n_unanimous_
+        facts["support vectors of all machines"] = int(np.sum(last.n_support_))
+    for name, value in getattr(last, "best_params_", {}).items():
+        facts[f"chosen {name}"] = value
+    if hasattr(last, "best_score_"):
+        facts["accuracy in the cross-validation"] = f"{last.best_score_:.2%}"
+    page.section("What it is")
+    page.table(
+        {"fact": "", "value": "Value"},
+        [{"fact": name, "value": _plain(value)} for name, value in facts.items()],
+        caption="The fitted model",
+    )
+    defaults = type(last)().get_params()
+    page.table(
+        {"name": "Parameter", "value": "Value", "default": "Default"},
+        [
+            {"name": name, "value": repr(value), "default": repr(defaults[name])}
+            for name, value in last.get_params(deep=False).items()
+        ],
+        caption="Parameters that it was given",
+    )
+
+
+def _show_selection(page: Page, model: Any) -> None:
+    with page_style():
+        display = SelectionDisplay.from_estimator(model)
+        need("pyplot").close(display.figure_)
+        height = 1.2 + 0.4 * len(display.kernels) if display.images_ else 3.4
+        figures = [new_figure(max(height, 2.6)) for _ in display.axes_]
+        display.plot([figure.subplots() for figure in figures])
+    best = ", ".join(f"{name} = {_plain(value)}" for name, value in model.best_params_.items())
+    page.section("What the selection found").text(f"The best candidate has {best}.")
+    page.pictures(*(_selection_picture(display, figure) for figure in figures))
+
+
+def _selection_picture(display: SelectionDisplay, figure: Any) -> Picture:
+    title = figure.axes[0].get_title() or "A dot for each candidate, a star for the best"
+    caption = "Accuracy in the cross-validation."
+    if display.dropped.any() and display.images_:
+        caption += " Hatched candidates were dropped on the way."
+    return Picture(figure, f"Accuracy in the cross-validation. {title}.", caption)
+
+
+def _show_machines(page: Page, model: Any, X: ArrayLike, y: ArrayLike) -> None:
+    with page_style():
+        display = RoutingDisplay.from_estimator(model, X, y, ax=new_figure(4.0).subplots())
+    weakest = display.weakest[:_N_WEAKEST]
+    n_queries = int(display.n_queries.sum())
+    asked = int((display.n_queries > 0).sum())
+    page.section("Where it is weak")
+    page.text(
+        f"{asked:,} machines answered {n_queries:,} queries, {display.score:.2%} of them correctly."
+    )
+    page.pictures(
+        Picture(
+            display.figure_,
+            "Accuracy of each machine against the number of queries that it answers.",
+            "Each dot is a machine. Those below the band are weaker than chance explains.",
+        )
+    )
+    if len(weakest):
+        page.table(
+            {"machine": "Machine", "queries": "Queries", "accuracy": "Accuracy", "share": "Share"},
+            [
+                {
+                    "machine": int(machine),
+                    "queries": int(display.n_queries[machine]),
+                    "accuracy": float(display.accuracy[machine]),
+                    "share": _share_of_errors(display, machine),
+                }
+                for machine in weakest
+            ],
+            caption="The weakest machines, and their share of all errors",
+            formats={"accuracy": ".1%", "share": ".1%"},
+        )
+    if model[-1].n_features_in_ > 1 if isinstance(model, Pipeline) else model.n_features_in_ > 1:
+        with page_style():
+            drawing = LocalModelsDisplay.from_estimator(model, X, y, ax=new_figure(4.9).subplots())
+        page.section("Map").pictures(
+            Picture(
+                drawing.figure_,
+                "A map of the predicted classes, the machines and some of the points.",
+                "Colours are the predicted classes; grey lines are where another machine answers.",
+            )
+        )
+
+
+def _share_of_errors(display: RoutingDisplay, machine: Any) -> float:
+    errors = display.n_queries - display.n_correct
+    return float(errors[machine] / errors.sum())
+
+
+def _counted(name: str, value: Any) -> str:
+    words = name.replace("_", " ")
+    if isinstance(value, bool):
+        return words if value else f"not {words}"
+    return f"{value:,} {words}" if isinstance(value, int) else f"{words}: {value}"
+
+
+def _plain(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
