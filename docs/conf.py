@@ -18,14 +18,15 @@ version = release = vicinal.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "numpydoc",
     "sphinx_gallery.gen_gallery",
     "benchmark_tables",
 ]
 exclude_patterns = ["_build", "gallery"]
 templates_path = ["_templates"]
 default_role = "code"
+smartquotes = False
 highlight_language = "python3"
 
 # --- reference ------------------------------------------------------------------------------------
@@ -33,9 +34,7 @@ highlight_language = "python3"
 autodoc_typehints = "none"  # the docstrings say it in words
 autodoc_member_order = "bysource"
 maximum_signature_line_length = 80
-napoleon_google_docstring = False
-napoleon_use_ivar = True
-napoleon_use_rtype = False
+numpydoc_show_class_members = False  # the template lists them
 
 
 def quote_names(*event: Any) -> None:
@@ -45,7 +44,7 @@ def quote_names(*event: Any) -> None:
 
 
 def setup(app: Any) -> None:
-    """Called by Sphinx; the number puts it before Napoleon."""
+    """Called by Sphinx; the number puts it before numpydoc."""
     app.connect("autodoc-process-docstring", quote_names, priority=400)
 
 

@@ -22,6 +22,7 @@ from common import RESULTS, Row, show
 
 MANY_ROWS = 16  # such a table is folded
 MANY_COLUMNS = 6  # a single row of more columns stands upright
+LONG = 30  # characters of a cell that may be broken into lines
 
 
 class BenchmarkTables(SphinxDirective):
@@ -107,7 +108,8 @@ def line(texts: list[str], values: list[Any]) -> nodes.row:
     """A row of a table; what stands over or in place of a number goes to the right."""
     made = nodes.row()
     for text, value in zip(texts, values, strict=True):
-        entry = nodes.entry(classes=[] if isinstance(value, str) else ["number"])
+        kind = "number" if not isinstance(value, str) else "long" if len(text) > LONG else "short"
+        entry = nodes.entry(classes=[kind])
         entry += nodes.paragraph("", text)
         made += entry
     return made
