@@ -49,19 +49,21 @@ def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
     Raises
     ------
     ValueError
-        If the model, or a step of the pipeline, cannot be told in ONNX.
+        If the model finds its machines by the training set, or a step of the pipeline is unknown.
 
     Notes
     -----
-    The route and the kernel values are computed in double precision on the single precision points
-    of the model, so decisions differ from ours by our rounding, about 1e-6 relative to the
-    coefficients. Cast float32 queries to double; nothing is lost by it, but scikit-learn's scalers
-    would have worked in single precision.
+    Labels are those of `predict` but where single precision leaves a tie: the graph works in double
+    precision on the points of the model, so its decisions differ from ours by our rounding. For
+    queries thousands of times farther out than the training data, that decides between centres.
+
+    Cast float32 queries to double. That loses nothing, but scikit-learn's scalers work in single
+    precision on such data.
 
     Nothing is checked: a query that holds a NaN gets any label.
 
-    Queries are answered together, so ask for many at a time. Nearest centres are found by comparing
-    with all of them.
+    Queries are answered machine by machine, so ask for many at a time. The nearest centre is found
+    by comparing a query with all of them.
 
     Examples
     --------
@@ -70,17 +72,16 @@ def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
     >>> X, y = make_moons(500, noise=0.1, random_state=0)
     >>> model = FaLKSVC(n_neighbors=100, routing="centre").fit(X, y)
     >>> graph = to_onnx(model)
-    >>> [output.name for output in graph.graph.output]
-    ['label', 'decision']
 
-    ``onnx.save(graph, "model.onnx")`` keeps it, and ONNX Runtime runs it:
+    ``onnx.save(graph, "model.onnx")`` keeps it in a file. To run it here:
 
-    >>> import onnxruntime  # doctest: +SKIP
-    >>> session = onnxruntime.InferenceSession("model.onnx")  # doctest: +SKIP
-    >>> labels, decisions = session.run(None, {"X": X})  # doctest: +SKIP
+    >>> import onnxruntime
+    >>> session = onnxruntime.InferenceSession(graph.SerializeToString())
+    >>> label, decision = session.run(None, {"X": X})
+    >>> bool((label == model.predict(X)).all())
+    True
     """
     try:
-        import onnx
         from onnx import helper
     except ImportError as error:
         raise ImportError("to_onnx needs onnx: pip install 'vicinal[onnx]'") from error
@@ -90,7 +91,7 @@ def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
     *scalers, classifier = _steps(model)
     _check(scalers, classifier)
     models, classes = classifier.models_, _label_values(classifier.classes_)
-    n_classes = len(classes)
+    n_classes, n_features = len(classes), classifier.n_features_in_
 
     g = Graph()
     X = "X"
@@ -109,8 +110,7 @@ def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
             f"this model takes {n_bytes:,} bytes, and an ONNX file holds two billion: keep it in"
             " the format of vicinal.save."
         )
-    double, n_features = helper.np_dtype_to_tensor_dtype(np.dtype(float)), classifier.n_features_in_
-    label = helper.np_dtype_to_tensor_dtype(classes.dtype)
+    double, label = map(helper.np_dtype_to_tensor_dtype, (np.dtype(np.float64), classes.dtype))
     columns = [n_classes] if n_classes > 2 else []
     graph = helper.make_graph(
         g.nodes,
@@ -122,7 +122,7 @@ def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
         ],
         initializer=g.constants,
     )
-    out = helper.make_model(
+    out: onnx.ModelProto = helper.make_model(
         graph,
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
@@ -131,7 +131,6 @@ def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
         doc_string=_description(classifier),
     )
     helper.set_model_props(out, _metadata(classifier))
-    assert isinstance(out, onnx.ModelProto)
     return out
 
 

@@ -68,16 +68,12 @@ class Graph:
         inputs, outputs = [counter, *typed(go_on, so_far)], typed(*results)
         loop = helper.make_graph(body.nodes, body._name("body"), inputs, outputs)
         begin = self("SequenceConstruct", nothing)
-        answers = self("Loop", self("Size", starts), "", begin, body=loop)
+        answers = self("Loop", self("Size", starts), np.True_, begin, body=loop)
         return self("ConcatFromSequence", answers, axis=0)
 
     def length(self, x: str, axis: int = 0) -> str:
         """Return one dimension, as an array of one."""
         return self("Shape", x, start=axis, end=axis + 1)
-
-    def scalar(self, x: str) -> str:
-        """Turn an array of one into a number."""
-        return self("Squeeze", x)
 
     def double(self, x: str) -> str:
         """Convert to double precision."""
@@ -85,7 +81,7 @@ class Graph:
 
     def range(self, stop: str, step: int = 1) -> str:
         """Count from 0 up to an array of one."""
-        return self("Range", np.int64(0), self.scalar(stop), np.int64(step))
+        return self("Range", np.int64(0), self("Squeeze", stop), np.int64(step))
 
     def transposed(self, x: str) -> str:
         """Swap the last two axes of a matrix."""
