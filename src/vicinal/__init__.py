@@ -1,6 +1,6 @@
 """Local kernel machines with scikit-learn's interface."""
 
-from vicinal.io import ModelFormatError, load, save
+from vicinal.io import ModelFormatError, load, save, to_onnx
 from vicinal.local import KNNSVC, FaLKSVC, FaLKSVCCV, FastLSVC
 from vicinal.neighbors import CoverTree, CoverTreeClassifier, CoverTreeNeighbors
 
@@ -17,4 +17,5 @@ __all__ = [
     "ModelFormatError",
     "load",
     "save",
+    "to_onnx",
 ]

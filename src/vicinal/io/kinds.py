@@ -163,8 +163,7 @@ def _check_classifier(model: Any) -> None:
     n_models = 1 if len(models) == 1 else n_classes * (n_classes - 1) // 2
     require(
         len(models) == n_models
-        and (n_models > 1 or models[0].problem.n_classes == n_classes)
-        and all(part.problem.n_classes == 2 for part in models[1:]),
+        and all(part.problem.n_classes == (n_classes if n_models == 1 else 2) for part in models),
         "the models do not fit the classes",
     )
     for part in models:
@@ -182,7 +181,9 @@ def _check_neighbours(model: Any) -> None:
     if isinstance(model, CoverTreeClassifier):
         targets = model._targets
         require(
-            targets.shape == (len(points),) and _below(targets, len(model.classes_)),
+            targets.shape == (len(points),)
+            and targets.dtype.kind == "i"
+            and _below(targets, len(model.classes_)),
             "the labels do not fit the index",
         )
 
