@@ -54,11 +54,13 @@ sphinx_gallery_conf = {
     "examples_dirs": "gallery",
     "gallery_dirs": "auto_gallery",
     "within_subsection_order": "FileNameSortKey",
+    "capture_repr": (),
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,
     "write_computation_times": False,
+    "min_reported_time": 3600,
 }
 
 # --- pages ----------------------------------------------------------------------------------------

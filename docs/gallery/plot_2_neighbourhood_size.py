@@ -41,7 +41,7 @@ figure, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(6.4, 6), layou
 for kernel, style in (("rbf", "o-"), ("linear", "s--")):
     accuracy, seconds = zip(*found[kernel], strict=True)
     above.semilogx(sizes, accuracy, style, label=kernel)
-    below.loglog(sizes, seconds, style, label=kernel)
+    below.semilogx(sizes, seconds, style, label=kernel)
 above.axhline(0.885, color="grey", linewidth=1, label="attainable")
 above.set(ylabel="accuracy on new points")
 above.legend()
@@ -50,6 +50,6 @@ below.set_xticks(sizes, sizes)
 below.minorticks_off()
 
 # %%
-# Time is high at both ends. Small neighbourhoods make many machines, and each needs a search;
-# large ones make few machines, but the cost of each grows faster than k. On most data, some
-# hundred points are a good size to start with.
+# The time to fit hardly changes at first: larger neighbourhoods make larger machines, but fewer
+# of them. From some hundred points on, the cost of a machine grows faster than their number
+# falls. On most data, that is also a good size to start with.

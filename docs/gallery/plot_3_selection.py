@@ -21,19 +21,19 @@ print(model.best_params_)
 
 # %%
 # A map for each size that was tried. In a race, candidates that are clearly behind are dropped
-# early, and a larger size is tried only while it seems to be worth its cost.
+# early (hatched), and a larger size is tried only while it seems to be worth its cost.
 
 display = SelectionDisplay.from_estimator(model)
 
 # %%
-# The flat region around the winner says that the exact values hardly matter here. Another
-# ``random_state`` may choose a neighbour of it, with about the same accuracy on new points.
+# Candidates far apart on the map are nearly as good as the winner, so the exact values hardly
+# matter here. Another ``random_state`` may choose another of them.
 
 X_new, y_new = make_two_spirals(20_000, random_state=1)
 print(f"{model.score(X_new, y_new):.1%} of new points right; 88.5 % is attainable")
 
 # %%
-# What it cost: all machines that were cross-validated, and those that were trained in the end.
+# What each step took:
 
 for step, entry in model.fit_report_.items():
     print(f"{step:10} {entry['seconds']:.2f} s")
