@@ -14,8 +14,11 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Of Okabe and Ito: as different to colour-blind eyes as to others, on white and on black.
+# As different to colour-blind eyes as to others, on white and on black: few colours of Okabe and
+# Ito, more of Petroff.
 _FEW = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C"]
+_MORE = ["#3f90da", "#ffa90e", "#bd1f01", "#94a4a2", "#832db6"]
+_MORE += ["#a96b59", "#e76300", "#b9ac70", "#717581", "#92dadd"]
 
 FAINT = "#808080"
 """Lines that only guide the eye."""
@@ -46,8 +49,9 @@ def ink() -> str:
 
 def colours(n: int) -> list[Any]:
     """Return a colour for each of n classes or curves."""
-    if n <= len(_FEW):
-        return list(_FEW[:n])
+    for palette in (_FEW, _MORE):
+        if n <= len(palette):
+            return list(palette[:n])
     return list(need("pyplot").get_cmap("turbo")(np.linspace(0, 1, n)))
 
 
@@ -57,9 +61,10 @@ def plain(value: Any) -> str:
 
 
 def legend_above(ax: Any, **options: Any) -> None:
-    """Put the legend between the title and the axes, where it hides nothing."""
-    look = {"frameon": False, "fontsize": "small", "borderaxespad": 0.3}
-    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), **look, **options)
+    """Put the legend above the axes, where it hides nothing, in as many columns as fit."""
+    look = {"frameon": False, "fontsize": "small", "borderaxespad": 0.3, "columnspacing": 1.2}
+    ncols = max(1, int(ax.figure.get_figwidth() / 2.1))
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=ncols, **look, **options)
 
 
 def count_axis(ax: Axes, label: str) -> None:
@@ -73,4 +78,4 @@ def count_axis(ax: Axes, label: str) -> None:
 
 def percent_axis(axis: Any) -> None:
     """Write shares as percentages."""
-    axis.set_major_formatter(need("ticker").PercentFormatter(xmax=1, symbol=" %"))
+    axis.set_major_formatter(need("ticker").FuncFormatter(lambda x, _: f"{100 * x:.4g} %"))

@@ -204,7 +204,7 @@ class LocalModelsDisplay:
         if unknown := set(layers) - set(LAYERS):
             raise ValueError(f"layers has {sorted(unknown)}, but there are only {list(LAYERS)}.")
         if ax is None:
-            ax = new_axes(figsize=(6.4, _height(self.region)))[0, 0]
+            ax = new_axes(figsize=(6.4, height_of_map(self.region, 6.4)))[0, 0]
         handles = self._class_handles() if {"regions", "points"} & set(layers) else []
         self.regions_: Any = None
         self.borders_: Any = None
@@ -227,7 +227,7 @@ class LocalModelsDisplay:
         if _similar_spans(self.region):
             ax.set_aspect("equal")
         if legend and handles:
-            legend_above(ax, handles=handles, ncols=3, markerscale=1.5)
+            legend_above(ax, handles=handles, markerscale=1.5)
         self.ax_ = ax
         self.figure_: Any = ax.figure
         return self
@@ -242,7 +242,7 @@ class LocalModelsDisplay:
         lines[..., :3] = need("colors").to_rgb(FAINT)
         lines[..., 3] = 0.75 * _borders(self.routes)
         self.borders_ = ax.imshow(lines, **self._image(), interpolation="antialiased")
-        return need("lines").Line2D([], [], color=FAINT, label="another machine answers")
+        return need("lines").Line2D([], [], color=FAINT, label="border between machines")
 
     def _draw_points(self, ax: Any) -> None:
         size = float(np.clip(10_000 / max(len(self.points), 1), 4, 16))
@@ -251,7 +251,8 @@ class LocalModelsDisplay:
 
     def _draw_centres(self, ax: Any) -> Any:
         seen = self.centres[inside(self.centres, self.region)]
-        self.centres_ = ax.scatter(*seen.T, s=14, color=ink(), linewidths=0, label="centres")
+        size = float(np.clip(4000 / max(len(seen), 1), 5, 14))
+        self.centres_ = ax.scatter(*seen.T, s=size, color=ink(), linewidths=0, label="centres")
         return self.centres_
 
     def _draw_neighbourhoods(self, ax: Any) -> list[Any]:
@@ -285,9 +286,9 @@ class LocalModelsDisplay:
 
 
 def _around(places: Doubles) -> Region:
-    """Return a region that holds nearly all places: a few far ones would make it a dot."""
-    low, high = np.quantile(places, [0.001, 0.999], axis=0)
-    margin = np.where(high > low, 0.04 * (high - low), 0.5)
+    """Return a region that holds nearly all places: a few far ones would make a dot of them."""
+    low, high = np.quantile(places, [0.01, 0.99], axis=0)
+    margin = np.where(high > low, 0.12 * (high - low), 0.5)
     (x0, y0), (x1, y1) = low - margin, high + margin
     return float(x0), float(x1), float(y0), float(y1)
 
@@ -311,7 +312,8 @@ def _similar_spans(region: Region) -> bool:
     return 1 / 3 < (right - left) / (upper - lower) < 3
 
 
-def _height(region: Region) -> float:
-    """Return the inches of a figure of usual width that holds a map and its legend."""
+def height_of_map(region: Region, width: float) -> float:
+    """Return the inches of a figure that holds a map of a region and its legend."""
     left, right, lower, upper = region
-    return 1.2 + 5.6 * (upper - lower) / (right - left) if _similar_spans(region) else 5.6
+    ratio = (upper - lower) / (right - left) if _similar_spans(region) else 0.8
+    return 1.2 + (width - 0.8) * ratio

@@ -73,4 +73,4 @@ def inside(places: Doubles, region: Region) -> NDArray[np.bool_]:
 def _elsewhere(n_features: int) -> str:
     if n_features == 2:
         return ""
-    return f"\n(regions: on the plane through the mean of all {n_features} features)"
+    return "\n(regions: on the plane through the mean)"

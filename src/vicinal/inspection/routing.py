@@ -156,25 +156,31 @@ class RoutingDisplay:
             for kind, look in zip(
                 [asked & ~self.unanimous, asked & self.unanimous],
                 [
-                    {"color": colours(2)[0], "label": "machines", "alpha": 0.7},
+                    {
+                        "color": colours(2)[0],
+                        "label": "machines, the weakest numbered",
+                        "alpha": 0.7,
+                    },
                     {"color": colours(2)[1], "label": "machines of one class", "marker": "s"},
                 ],
                 strict=True,
             )
         ]
+        named: dict[tuple[float, float], list[str]] = {}
         for machine in self.weakest[:n_named]:
-            ax.annotate(
-                f"machine {machine}",
-                (self.n_queries[machine], self.accuracy[machine]),
-                (6, -3),
-                textcoords="offset points",
-                color=ink(),
-                fontsize="small",
-            )
+            place = float(self.n_queries[machine]), float(self.accuracy[machine])
+            named.setdefault(place, []).append(str(machine))
+        for place, names in named.items():
+            beside: dict[str, Any] = {
+                "xytext": (5, -3),
+                "textcoords": "offset points",
+                "fontsize": "small",
+            }
+            ax.annotate(", ".join(names), place, **beside, color=ink())
         count_axis(ax, "queries that the machine answers")
         percent_axis(ax.yaxis)
         ax.set_ylabel("accuracy")
-        legend_above(ax, ncols=2)
+        legend_above(ax)
         self.ax_ = ax
         self.figure_: Any = ax.figure
         return self

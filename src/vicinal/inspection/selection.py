@@ -133,7 +133,8 @@ class SelectionDisplay:
     def plot(self, axes: Sequence[Axes] | None = None) -> Self:
         """Draw a heat map for each k, or lines if at most one parameter beside k varies.
 
-        In a heat map candidates that were dropped are hatched, and the winner has a frame. On
+        A heat map has accuracies in percent; candidates that were dropped are hatched, and the
+        winner has a frame. On
         lines they have no dot, and the winner has a star.
 
         Parameters
@@ -184,12 +185,12 @@ class SelectionDisplay:
             ax.set_xticks(np.arange(len(self.C)) + 0.5, [f"{C:g}" for C in self.C])
             ax.set_yticks(np.arange(len(self.kernels)) + 0.5, self._kernel_labels())
             ax.tick_params(length=0)
-            ax.set(title=f"k = {size}, accuracy in %", xlabel="C", ylabel=self._kernel_name())
+            ax.set(title=f"k = {size}", xlabel="C", ylabel=self._kernel_name())
         size, kernel, C = self.best
         self.best_: Any = axes[size].add_patch(
             rectangle((C, kernel), 1, 1, fill=False, edgecolor="#D55E00", linewidth=4)
         )
-        axes[size].set_title(f"k = {self.sizes[size]}, accuracy in %: the best in a frame")
+        axes[size].set_title(f"k = {self.sizes[size]}, with the best")
 
     def _draw_lines(self, ax: Any) -> None:
         accuracy = self.accuracy.reshape(len(self.sizes), -1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 import vicinal
 from vicinal.inspection import LocalModelsDisplay, RoutingDisplay, SelectionDisplay
 from vicinal.inspection.drawing import colours, need
+from vicinal.inspection.local_models import height_of_map
 from vicinal.local.covered import CoveredClassifier
-from vicinal.report.page import Page
-from vicinal.report.pictures import Picture, new_figure, page_style
+from vicinal.report.page import Page, percent
+from vicinal.report.pictures import WIDTH, Picture, new_figure, page_style
 
 FOOTER = f"Made by vicinal {vicinal.__version__}."
 _N_WEAKEST = 5
@@ -60,6 +62,7 @@ def model_report(model: Any, X: ArrayLike | None = None, y: ArrayLike | None = N
             _show_selection(page, last)
         if X is not None and y is not None and len(getattr(last, "models_", [])) == 1:
             _show_machines(page, model, X, y)
+    _list_parameters(page.section("Parameters"), last)
     return page
 
 
@@ -87,7 +90,7 @@ def show_times(page: Page, report: dict[str, dict[str, Any]]) -> None:
             "step": name,
             "seconds": step["seconds"],
             "share": step["seconds"] / total if total else 0.0,
-            "counts": ", ".join(_counted(*item) for item in step.items() if item[0] != "seconds"),
+            "counts": ", ".join(_counts(step)),
         }
         for name, step in report.items()
     ]
@@ -115,21 +118,26 @@ def _describe(page: Page, model: Any, last: Any) -> None:
     for name, value in getattr(last, "best_params_", {}).items():
         facts[f"chosen {name}"] = value
     if hasattr(last, "best_score_"):
-        facts["accuracy in the cross-validation"] = f"{last.best_score_:.2%}"
+        facts["accuracy in the cross-validation"] = percent(last.best_score_)
     page.section("What it is")
     page.table(
-        {"fact": "", "value": "Value"},
+        {"fact": "What", "value": "Value"},
         [{"fact": name, "value": _plain(value)} for name, value in facts.items()],
         caption="The fitted model",
     )
-    defaults = type(last)().get_params()
+
+
+def _list_parameters(page: Page, last: Any) -> None:
+    given, defaults = last.get_params(deep=False), type(last)().get_params(deep=False)
+    rows = [
+        {"name": name, "value": repr(value), "default": repr(defaults[name])}
+        for name, value in given.items()
+    ]
     page.table(
         {"name": "Parameter", "value": "Value", "default": "Default"},
-        [
-            {"name": name, "value": repr(value), "default": repr(defaults[name])}
-            for name, value in last.get_params(deep=False).items()
-        ],
-        caption="Parameters that it was given",
+        rows,
+        caption="What it was given; what differs from the default is bold",
+        strong=[n for n, row in enumerate(rows) if row["value"] != row["default"]],
     )
 
 
@@ -147,7 +155,7 @@ def _show_selection(page: Page, model: Any) -> None:
 
 def _selection_picture(display: SelectionDisplay, figure: Any) -> Picture:
     title = figure.axes[0].get_title() or "A dot for each candidate, a star for the best"
-    caption = "Accuracy in the cross-validation."
+    caption = "Accuracy in the cross-validation, in percent."
     if display.dropped.any() and display.images_:
         caption += " Hatched candidates were dropped on the way."
     return Picture(figure, f"Accuracy in the cross-validation. {title}.", caption)
@@ -161,7 +169,8 @@ def _show_machines(page: Page, model: Any, X: ArrayLike, y: ArrayLike) -> None:
     asked = int((display.n_queries > 0).sum())
     page.section("Where it is weak")
     page.text(
-        f"{asked:,} machines answered {n_queries:,} queries, {display.score:.2%} of them correctly."
+        f"{asked:,} machines answered {n_queries:,} queries,"
+        f" {percent(display.score)} of them right."
     )
     page.pictures(
         Picture(
@@ -185,9 +194,11 @@ def _show_machines(page: Page, model: Any, X: ArrayLike, y: ArrayLike) -> None:
             caption="The weakest machines, and their share of all errors",
             formats={"accuracy": ".1%", "share": ".1%"},
         )
-    if model[-1].n_features_in_ > 1 if isinstance(model, Pipeline) else model.n_features_in_ > 1:
+    last = model[-1] if isinstance(model, Pipeline) else model
+    if last.n_features_in_ > 1:
         with page_style():
             drawing = LocalModelsDisplay.from_estimator(model, X, y, ax=new_figure(4.9).subplots())
+            drawing.figure_.set_figheight(height_of_map(drawing.region, WIDTH))
         page.section("Map").pictures(
             Picture(
                 drawing.figure_,
@@ -202,12 +213,19 @@ def _share_of_errors(display: RoutingDisplay, machine: Any) -> float:
     return float(errors[machine] / errors.sum())
 
 
-def _counted(name: str, value: Any) -> str:
-    words = name.replace("_", " ")
-    if isinstance(value, bool):
-        return words if value else f"not {words}"
-    return f"{value:,} {words}" if isinstance(value, int) else f"{words}: {value}"
+def _counts(step: dict[str, Any]) -> Iterator[str]:
+    for name, value in step.items():
+        words = name.replace("_", " ")
+        if isinstance(value, bool):
+            if value:
+                yield words
+        elif isinstance(value, int):
+            yield f"{value:,} {words}"
+        elif name != "seconds":
+            yield f"{words}: {value}"
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
     return f"{value:,}" if isinstance(value, int) else str(value)

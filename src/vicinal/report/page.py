@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from numbers import Integral, Real
 from pathlib import Path
@@ -52,7 +52,7 @@ class Page:
         *,
         caption: str,
         formats: Mapping[str, str] | None = None,
-        strong: int | None = None,
+        strong: Collection[int] = (),
     ) -> Self:
         """Add a table.
 
@@ -64,9 +64,9 @@ class Page:
             A None leaves a cell empty.
         caption : str
         formats : dict, default=None
-            Format specifications of some columns, such as ".2f".
-        strong : int, default=None
-            The row to emphasise.
+            Format specifications of some columns, such as ".2f" or ".1%".
+        strong : collection of int, default=()
+            The rows to emphasise.
         """
         formats = formats or {}
         head = "".join(
@@ -76,9 +76,8 @@ class Page:
         lines = []
         for number, row in enumerate(rows):
             cells = "".join(_cell(row.get(key), formats.get(key)) for key in columns)
-            lines.append(
-                f'<tr class="strong">{cells}</tr>' if number == strong else f"<tr>{cells}</tr>"
-            )
+            kind = ' class="strong"' if number in strong else ""
+            lines.append(f"<tr{kind}>{cells}</tr>")
         body = "\n".join(lines)
         # On a narrow screen the table scrolls and the page does not, by keyboard too.
         return self._add(
@@ -120,6 +119,11 @@ class Page:
         return self
 
 
+def percent(share: float, digits: int = 2) -> str:
+    """Write a share as a percentage."""
+    return f"{100 * share:.{digits}f}\N{NO-BREAK SPACE}%"
+
+
 def _cell(value: Any, form: str | None) -> str:
     return f"<td{_alignment([value])}>{escape(_written(value, form))}</td>"
 
@@ -133,7 +137,7 @@ def _written(value: Any, form: str | None) -> str:
     if value is None:
         return ""
     if form is not None and _is_number(value):
-        return format(value, form)
+        return format(value, form).replace("%", "\N{NO-BREAK SPACE}%")
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Integral):

@@ -15,8 +15,9 @@ from vicinal.inspection.drawing import need
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_STYLE = {"font.size": 11, "svg.fonttype": "none"}
-_WIDTH = 4.5  # inches: letters stay readable when a phone shrinks the picture to its own width
+_STYLE: dict[str, Any] = {"font.size": 11, "svg.fonttype": "none", "image.composite_image": False}
+WIDTH = 4.5
+"""Inches: letters stay readable when a phone shrinks the picture to its own width."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def page_style() -> Iterator[None]:
 
 def new_figure(height: float) -> Figure:
     """Return a figure of the width of a page's pictures, which no window shows."""
-    figure: Figure = need("figure").Figure(figsize=(_WIDTH, height), layout="constrained")
+    figure: Figure = need("figure").Figure(figsize=(WIDTH, height), layout="constrained")
     return figure
 
 

@@ -34,7 +34,9 @@ p { max-width: 44rem; margin: .6rem 0; }
 footer, figcaption, caption { color: var(--faint); }
 footer { margin-top: 3rem; font-size: .9rem; }
 .scroll { overflow-x: auto; margin: 1rem 0; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+table {
+  border-collapse: collapse; min-width: min(100%, 26rem); font-variant-numeric: tabular-nums;
+}
 caption { text-align: left; font-size: .95rem; padding-bottom: .4rem; }
 th, td { padding: .35rem .9rem .35rem 0; text-align: left; vertical-align: top; }
 th { font-weight: 600; white-space: nowrap; }
