@@ -84,6 +84,31 @@ def _is_fitted_attribute(name: str) -> bool:
     return public or name in ("_metric", "_index_", "_targets")
 
 
+# --- Training data --------------------------------------------------------------------------------
+
+_PROBLEM = _record(Problem, lambda problem: _check_problem(problem))
+
+
+def _problem_parts(problem: Problem) -> Parts:
+    """Leave out the arrays that say nothing: no row was dropped, and every weight is one."""
+    parts = _PROBLEM.parts(problem)
+    if np.array_equal(problem.rows, np.arange(problem.n_rows)):
+        parts["rows"] = None
+    if (problem.weights == 1).all():
+        parts["weights"] = None
+    return parts
+
+
+def _whole_problem(parts: Parts) -> Problem:
+    n = len(parts["points"])
+    if parts["rows"] is None:
+        parts["rows"] = np.arange(n, dtype=np.int32)
+    if parts["weights"] is None:
+        parts["weights"] = np.ones(n, dtype=np.float32)
+    whole: Problem = _PROBLEM.whole(parts)
+    return whole
+
+
 # --- Indexes --------------------------------------------------------------------------------------
 
 
@@ -222,7 +247,7 @@ _KINDS = [
     _record(KernelSpec),
     _record(Frame, _check_frame),
     _record(FramedMetric),
-    _record(Problem, _check_problem),
+    Kind(Problem, _problem_parts, _whole_problem),
     _record(Training),
     _record(Cover),
     _record(Machines),
