@@ -63,17 +63,33 @@ def plain(value: Any) -> str:
 def legend_above(ax: Any, **options: Any) -> None:
     """Put the legend above the axes, where it hides nothing, in as many columns as fit."""
     look = {"frameon": False, "fontsize": "small", "borderaxespad": 0.3, "columnspacing": 1.2}
-    ncols = max(1, int(ax.figure.get_figwidth() / 2.1))
+    inches = ax.figure.get_figwidth() * ax.get_position().width
+    ncols = max(1, int(inches / 1.65))
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=ncols, **look, **options)
 
 
 def count_axis(ax: Axes, label: str) -> None:
     """Make the horizontal axis one of counts of very different sizes, written out in full."""
-    ticker = need("ticker")
     ax.set_xscale("log")
-    ax.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:,.0f}"))
-    ax.xaxis.set_minor_formatter(ticker.NullFormatter())
+    _plain_ticks(ax.xaxis, "{x:,.0f}")
     ax.set_xlabel(label)
+
+
+def seconds_axis(ax: Axes, label: str) -> None:
+    """Make the vertical axis one of very different times."""
+    ax.set_yscale("log")
+    _plain_ticks(ax.yaxis, "{x:g}")
+    ax.set_ylabel(label)
+
+
+def _plain_ticks(axis: Any, form: str) -> None:
+    """Write the numbers of a logarithmic axis without powers of ten."""
+    ticker = need("ticker")
+    low, high = axis.get_view_interval()
+    if high < 50 * low:  # else there might be one tick only, or none
+        axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(form)
+    axis.set_minor_formatter(ticker.NullFormatter())
 
 
 def percent_axis(axis: Any) -> None:

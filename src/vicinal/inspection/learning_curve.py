@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import StratifiedShuffleSplit, learning_curve
 
-from vicinal.inspection.drawing import colours, count_axis, need, new_axes, percent_axis, plain
+from vicinal.inspection.drawing import (
+    colours,
+    count_axis,
+    need,
+    new_axes,
+    percent_axis,
+    plain,
+    seconds_axis,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -141,9 +149,7 @@ class LearningCurve:
         self.time_lines_ = self._draw(below, self.fit_times, palette)
         percent_axis(above.yaxis)
         above.set_ylabel("accuracy on held-out points")
-        below.set_ylabel("seconds to fit")
-        below.set_yscale("log")
-        below.yaxis.set_major_formatter("{x:g}")
+        seconds_axis(below, "seconds to fit")
         for ax in axes:
             ax.grid(alpha=0.3)
             count_axis(ax, "training points")

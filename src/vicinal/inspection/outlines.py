@@ -15,7 +15,7 @@ _MOST_LOOKED_AT = 200  # centres among which neighbourhoods to draw are chosen
 def outline_neighbourhoods(
     subject: Subject, plane: Plane, centres: Doubles, region: Region, count: int
 ) -> list[tuple[Doubles, Doubles]]:
-    """Outline some neighbourhoods on the plane, the largest first, each far from the others."""
+    """Outline some neighbourhoods: one amidst the region, each of the others far from the rest."""
     candidates = np.flatnonzero(inside(centres, region))[:_MOST_LOOKED_AT]
     if count == 0 or len(candidates) == 0:
         return []
@@ -27,13 +27,14 @@ def outline_neighbourhoods(
         found.append((outline(members), outline(members[:n_assigned])))
     whole = np.array([inside(outer, region).all() for outer, _ in found])
     left = np.flatnonzero(whole) if whole.any() else np.arange(len(found))
-    chosen = [max(left, key=lambda each: np.ptp(found[each][0], axis=0).max())]
+    places = centres[candidates[left]]
+    middle = np.reshape(region, (2, 2)).mean(axis=1)
+    chosen = [int(np.linalg.norm(places - middle, axis=1).argmin())]
     gaps = np.full(len(left), np.inf)
     while len(chosen) < min(count, len(left)):
-        last = centres[candidates[chosen[-1]]]
-        gaps = np.minimum(gaps, np.linalg.norm(centres[candidates[left]] - last, axis=1))
-        chosen.append(left[gaps.argmax()])
-    return [found[each] for each in chosen]
+        gaps = np.minimum(gaps, np.linalg.norm(places - places[chosen[-1]], axis=1))
+        chosen.append(int(gaps.argmax()))
+    return [found[left[each]] for each in chosen]
 
 
 def _circle(places: Doubles) -> Doubles:

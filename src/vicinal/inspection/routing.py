@@ -150,33 +150,8 @@ class RoutingDisplay:
         ax.axhline(
             self.score, color=FAINT, linewidth=1, label=f"all together: {100 * self.score:.1f} %"
         )
-        asked = self.n_queries > 0
-        self.machines_ = [
-            ax.scatter(self.n_queries[kind], self.accuracy[kind], s=18, **look, linewidths=0)
-            for kind, look in zip(
-                [asked & ~self.unanimous, asked & self.unanimous],
-                [
-                    {
-                        "color": colours(2)[0],
-                        "label": "machines, the weakest numbered",
-                        "alpha": 0.7,
-                    },
-                    {"color": colours(2)[1], "label": "machines of one class", "marker": "s"},
-                ],
-                strict=True,
-            )
-        ]
-        named: dict[tuple[float, float], list[str]] = {}
-        for machine in self.weakest[:n_named]:
-            place = float(self.n_queries[machine]), float(self.accuracy[machine])
-            named.setdefault(place, []).append(str(machine))
-        for place, names in named.items():
-            beside: dict[str, Any] = {
-                "xytext": (5, -3),
-                "textcoords": "offset points",
-                "fontsize": "small",
-            }
-            ax.annotate(", ".join(names), place, **beside, color=ink())
+        self._draw_machines(ax)
+        self._draw_names(ax, n_named)
         count_axis(ax, "queries that the machine answers")
         percent_axis(ax.yaxis)
         ax.set_ylabel("accuracy")
@@ -191,3 +166,25 @@ class RoutingDisplay:
         ax.fill_between(
             sizes, low, high, color=FAINT, alpha=0.18, linewidth=0, label="expected by chance"
         )
+
+    def _draw_machines(self, ax: Any) -> None:
+        asked = self.n_queries > 0
+        several, one = colours(2)
+        looks: list[tuple[NDArray[np.bool_], dict[str, Any]]] = [
+            (~self.unanimous, {"color": several, "label": "machines, the weakest numbered"}),
+            (self.unanimous, {"color": one, "label": "machines of one class", "marker": "s"}),
+        ]
+        self.machines_ = []
+        for kind, look in looks:
+            x, y = self.n_queries[asked & kind], self.accuracy[asked & kind]
+            self.machines_.append(ax.scatter(x, y, s=18, alpha=0.7, linewidths=0, **look))
+
+    def _draw_names(self, ax: Any, n_named: int) -> None:
+        named: dict[tuple[float, float], list[str]] = {}
+        for machine in self.weakest[:n_named]:
+            place = float(self.n_queries[machine]), float(self.accuracy[machine])
+            named.setdefault(place, []).append(str(machine))
+        for number, (place, names) in enumerate(named.items()):
+            shift = 5, (-3, 5, -11)[number % 3]  # so that neighbours do not hide each other
+            beside = {"xytext": shift, "textcoords": "offset points", "fontsize": "small"}
+            ax.annotate(", ".join(names), place, **beside, color=ink())
