@@ -22,6 +22,7 @@ extensions = [
     "numpydoc",
     "sphinx_gallery.gen_gallery",
     "benchmark_tables",
+    "command_help",
 ]
 exclude_patterns = ["_build", "gallery"]
 templates_path = ["_templates"]

@@ -77,7 +77,7 @@ def paragraph(text: str, *classes: str) -> nodes.paragraph:
 def table(rows: Sequence[Row]) -> Iterator[nodes.Node]:
     titles = list(rows[0])
     if len(rows) == 1 and len(titles) > MANY_COLUMNS:
-        yield grid([], [[title, rows[0][title]] for title in titles])
+        yield grid([], [[title, rows[0][title]] for title in titles], "upright")
     elif len(rows) < MANY_ROWS:
         yield grid(titles, [list(row.values()) for row in rows])
     else:
@@ -87,8 +87,8 @@ def table(rows: Sequence[Row]) -> Iterator[nodes.Node]:
         yield nodes.raw("", "</details>", format="html")
 
 
-def grid(titles: list[str], rows: list[list[Any]]) -> nodes.table:
-    made = nodes.table(classes=["benchmark"])
+def grid(titles: list[str], rows: list[list[Any]], *classes: str) -> nodes.table:
+    made = nodes.table(classes=["benchmark", *classes])
     group = nodes.tgroup(cols=len(rows[0]))
     made += group
     for _ in rows[0]:
@@ -116,7 +116,8 @@ def line(texts: list[str], values: list[Any]) -> nodes.row:
 
 
 def breakable(title: str) -> str:
-    return title.replace("_", "_\u200b")
+    """Let a browser break a title between its words, but not before a unit."""
+    return re.sub(r"_(?=\w{3})", "_\u200b", title)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
