@@ -26,7 +26,8 @@ def test_docstring_examples(name):
     assert outcome.failed == 0
 
 
-def test_readme_examples():
+def test_readme_examples(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
     assert blocks
     names: dict[str, object] = {}
