@@ -165,7 +165,7 @@ class LocalModelsDisplay:
         centres = plane.project(subject.places(subject.model.cover.centres))
         return cls(
             region=region,
-            decisions=np.searchsorted(classes, subject.classifier.predict(grid)).reshape(shape),
+            decisions=np.searchsorted(classes, subject.predict(grid)).reshape(shape),
             routes=subject.routes(grid).reshape(shape),
             points=places[some],
             targets=np.searchsorted(classes, np.asarray(y)[some]),

@@ -121,7 +121,7 @@ class RoutingDisplay:
         subject = Subject.of(estimator, X)
         machines = subject.model.machines
         routes = subject.routes(subject.X)
-        correct = subject.classifier.predict(subject.X) == np.asarray(y)
+        correct = subject.predict(subject.X) == np.asarray(y)
         return cls(
             n_queries=np.bincount(routes, minlength=len(machines)),
             n_correct=np.bincount(routes[correct], minlength=len(machines)),

@@ -12,10 +12,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from vicinal.chunks import in_chunks
 from vicinal.kernels import EUCLIDEAN
 from vicinal.local.covered import CoveredClassifier
 from vicinal.local.machines import Neighbourhoods
 from vicinal.local.model import LocalModel
+from vicinal.local.votes import labels
 from vicinal.neighbors.index import make_index
 from vicinal.problem import FLOATS, Codes
 
@@ -84,8 +86,16 @@ class Subject:
         """Whether neighbourhoods are discs: two features, and the Euclidean distance."""
         return self.X.shape[1] == 2 and self.model.kernel.metric == EUCLIDEAN
 
+    def predict(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return the predicted classes, for which X needs no names of features."""
+        decisions = in_chunks(self.classifier._decide, X, self._bytes_per_row)
+        return labels(decisions, self.classifier.classes_)
+
     def routes(self, X: NDArray[Any]) -> Codes:
         """Return the machine that answers each query."""
+        return in_chunks(self._route, X, self._bytes_per_row)
+
+    def _route(self, X: NDArray[Any]) -> Codes:
         queries = self.model.problem.frame.apply(X)
         return self.model.route(queries, n_threads=self._n_threads)
 
@@ -100,6 +110,10 @@ class Subject:
         """Return some of the model's own points in the units of X."""
         problem = self.model.problem
         return problem.points[points] * problem.frame.scale + problem.frame.offset
+
+    @property
+    def _bytes_per_row(self) -> int:
+        return 8 * self.X.shape[1] + self.model.bytes_per_query
 
     @property
     def _n_threads(self) -> int:
