@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if debug:
             raise
-        return _explain(error, given[0])
+        return _explain(error)
 
 
 def _run(given: list[str]) -> int:
@@ -64,14 +64,16 @@ def _run(given: list[str]) -> int:
     return DONE
 
 
-def _explain(error: Exception, command: str) -> int:
+def _explain(error: Exception) -> int:
     """Tell in one line what is wrong."""
     from vicinal.cli.errors import UsageError
 
     if isinstance(error, UsageError):
         return _say(f"{error}", WRONG_USE)
     if hasattr(error, "format_message"):  # of the parser, in all its versions
-        return _say(f"{error.format_message()} See vicinal {command} --help.", WRONG_USE)
+        context = getattr(error, "ctx", None)
+        place = context.command_path if context is not None else "vicinal"
+        return _say(f"{error.format_message()} See {place} --help.", WRONG_USE)
     if isinstance(error, MemoryError):
         return _say(f"out of memory. {error}", FAILED)
     if isinstance(error, OSError) and error.filename is not None:

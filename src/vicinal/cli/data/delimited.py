@@ -122,13 +122,13 @@ def _parse_fast(text: bytes, columns: Columns) -> Batch | None:
         X[:, i] = table.column(position).to_numpy()
     if columns.target is None:
         return Batch(X, None)
-    return Batch(X, table.column(columns.target).to_numpy().astype(str))
+    return Batch(X, np.char.strip(table.column(columns.target).to_numpy().astype(str)))
 
 
 def _parse(text: bytes, columns: Columns) -> Batch:
     """Read with NumPy."""
     cells = np.loadtxt(
-        StringIO(text.decode()),
+        [line for line in text.decode().split("\n") if line.strip()],
         dtype=str,
         delimiter=columns.delimiter,
         quotechar='"',

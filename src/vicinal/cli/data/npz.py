@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import BytesIO
 from typing import Any
 from zipfile import BadZipFile
 
@@ -57,4 +58,6 @@ def _array(arrays: Any, key: str, name: str) -> Any:
 
 def write(stream: Stream, X: NDArray[Any], y: NDArray[Any], names: list[str], target: str) -> None:
     """Write all rows; the format has no names of features."""
-    np.savez_compressed(stream, X=X, y=y)
+    archive = BytesIO()  # a ZIP is not written from front to back
+    np.savez_compressed(archive, X=X, y=y)
+    stream.write(archive.getbuffer())

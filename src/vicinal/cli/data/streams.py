@@ -23,13 +23,9 @@ Stream = IO[bytes]
 
 
 def _open_zstd(path: Path, mode: str) -> Any:
-    try:
-        import zstandard
-    except ImportError as error:
-        raise ImportError(
-            "files that end in .zst need the package zstandard: pip install 'vicinal[cli]'"
-        ) from error
-    return zstandard.open(path, mode)
+    from vicinal.cli.data.zstd import open_zstd
+
+    return open_zstd(path, mode)
 
 
 _COMPRESSED: dict[str, Callable[[Path, str], Any]] = {

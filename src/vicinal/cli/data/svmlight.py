@@ -145,7 +145,7 @@ def write(stream: Stream, X: NDArray[Any], y: NDArray[Any], names: list[str], ta
     labels = natural(y)
     if labels.dtype.kind == "U":
         raise DataError(
-            f"svmlight files hold labels that are numbers, and {labels[0]!r} is none: choose"
+            f"svmlight files hold labels that are numbers, and {str(labels[0])!r} is none: choose"
             " another format."
         )
     dump_svmlight_file(X, labels, stream, zero_based=False)
