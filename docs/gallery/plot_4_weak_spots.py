@@ -24,14 +24,14 @@ model = FaLKSVC(n_neighbors=1000, gamma_percentile=90).fit(X, y)
 # A dot for each machine: how many of the new points it answered, and how many of those correctly.
 # The grey band is where the machines would lie if all were equally good; those below it are weak.
 
-display = RoutingDisplay.from_estimator(model, X_new, y_new, n_named=0)
+display = RoutingDisplay.from_estimator(model, X_new, y_new)
 
 # %%
-# A machine has a place. The weakest ones are all in the very middle:
+# A machine has a number, and a place. The weakest ones are all in the very middle:
 
 for machine in display.weakest[:3]:
-    x, y_ = X[model.centres_[machine]]
-    print(f"centre ({x:+.2f}, {y_:+.2f}), accuracy {display.accuracy[machine]:.1%}")
+    centre = X[model.centres_[machine]].round(2)
+    print(f"machine {machine}: centre {centre}, accuracy {display.accuracy[machine]:.1%}")
 
 # %%
 # Is that a fault of the model, or of the data? Another model may tell. Here is one with small
