@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
@@ -21,7 +21,7 @@ class Graph:
     def __init__(self, outer: Graph | None = None) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = outer.constants if outer else []
-        self._numbers = outer._numbers if outer else count()
+        self._numbers: Iterator[int] = outer._numbers if outer else count()
 
     def __call__(self, op: str, *inputs: Input, output: str = "", **attributes: Any) -> str:
         """Append a node and return the name of its result."""

@@ -53,7 +53,7 @@ def expansions(model: LocalModel) -> Arrays:
 def _of_two_classes(machine: Machines) -> Arrays:
     bias = machine.bias
     if machine.unanimous[0]:
-        bias = np.float32([1.0 if machine.classes[0] == 1 else -1.0])
+        bias = np.array([1.0 if machine.classes[0] == 1 else -1.0], dtype=np.float32)
     if len(machine.sv) == 0:
         return {"sv": _ANY_POINT, "coef": np.zeros(1, dtype=np.float32), "bias": bias}
     return {"sv": machine.sv, "coef": machine.coef, "bias": bias}
