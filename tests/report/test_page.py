@@ -116,6 +116,8 @@ def test_demo_in_a_browser(spirals, tmp_path, width, dark):
         assert height > 100
     assert len(seen["images"]) >= 4
     assert min(seen["images"]) > 100
+    assert len(seen["decoded"]) == len(seen["images"])
+    assert min(seen["decoded"]) > 100
     assert min(seen["label_heights"]) > 8
     papers = {paper for *_, paper in seen["letters"]}
     assert "none" not in papers

@@ -165,10 +165,10 @@ def _compare(page: Page, rows: list[Row], model: Any, nearest: Any) -> None:
     page.section("Compared with others").table(
         {
             "model": "Model",
+            "accuracy": "Accuracy",
             "points": "Training points",
             "fit_s": "Fit, s",
             "predict_s": "Predict, s",
-            "accuracy": "Accuracy",
             "machines": "Machines",
             "support_vectors": "Support vectors",
         },

@@ -39,10 +39,11 @@ table {
 }
 caption { text-align: left; font-size: .95rem; padding-bottom: .4rem; }
 th, td { padding: .35rem .9rem .35rem 0; text-align: left; vertical-align: top; }
-th { font-weight: 600; white-space: nowrap; }
+th { font-weight: 600; vertical-align: bottom; }
 thead th { border-bottom: 2px solid var(--line); }
 tbody tr + tr > * { border-top: 1px solid var(--line); }
-.number { text-align: right; white-space: nowrap; }
+.number { text-align: right; }
+td.number { white-space: nowrap; }
 .strong > * { background: var(--tint); font-weight: 700; }
 .pictures {
   display: grid; gap: 1.5rem; margin: 1rem 0; align-items: start;
