@@ -36,20 +36,23 @@ class Outcome:
         return json.loads(self.text)
 
 
+class Text(io.TextIOWrapper):
+    """Has room for another `isatty`."""
+
+
 @pytest.fixture
 def vicinal(monkeypatch, tmp_path):
     """A function that runs `vicinal ARGUMENTS` in an empty folder."""
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: Any, stdin: bytes = b"") -> Outcome:
+    def run(*arguments: Any, stdin: bytes = b"", terminal: bool = False) -> Outcome:
         streams = {name: io.BytesIO() for name in ("stdout", "stderr")}
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-            wrapped = {
-                name: io.TextIOWrapper(stream, encoding="utf-8") for name, stream in streams.items()
-            }
+            wrapped = {name: Text(stream, encoding="utf-8") for name, stream in streams.items()}
             for name, stream in wrapped.items():
                 patch.setattr(sys, name, stream)
+            patch.setattr(wrapped["stderr"], "isatty", lambda: terminal)
             code = main([str(argument) for argument in arguments])
             for stream in wrapped.values():
                 stream.flush()

@@ -148,6 +148,19 @@ def test_evaluate_takes_predictions_of_others(vicinal, model):
     assert short.stderr == "vicinal: - has 2 labels, and test.svm has 300.\n"
 
 
+def test_progress_is_for_terminals(vicinal):
+    command = ("train", "train.svm", "-o", "m", "--set", "n_neighbors=50", "--json")
+    quiet = vicinal(*command)
+    shown = vicinal(*command, terminal=True)
+    assert quiet.stderr == ""
+    assert "FaLKSVC" in shown.stderr
+    assert "100%" in shown.stderr
+    assert shown.json["machines"] == quiet.json["machines"]
+    assert not hasattr(library.load("m"), "_skl_callbacks")
+    shown = vicinal("predict", "test.svm", "-m", "m", "-o", "labels", terminal=True)
+    assert "predicted 300 rows" in shown.stderr
+
+
 def test_convert_to_onnx(vicinal, reference):
     runtime = pytest.importorskip("onnxruntime")
     X, _ = arrays("test.svm")

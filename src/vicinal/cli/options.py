@@ -27,7 +27,7 @@ TargetOption = Annotated[
     typer.Option(
         metavar="COLUMN",
         help="Column of the labels in CSV, TSV and Parquet, by name or by number from 1."
-        " Default: the last.",
+        " Default: the last. Say it again for each file of the kind.",
     ),
 ]
 ZeroBasedOption = Annotated[

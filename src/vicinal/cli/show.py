@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ from rich.table import Table
 
 def emit(result: Mapping[str, Any]) -> None:
     """Print one JSON object."""
-    print(json.dumps(plain(result), ensure_ascii=False, allow_nan=False), flush=True)
+    print(json.dumps(plain(result), allow_nan=False), flush=True)
 
 
 def plain(value: Any) -> Any:
@@ -99,10 +99,11 @@ def progress_of_fit(model: Any) -> Iterator[None]:
         yield
     finally:
         model.set_callbacks()  # they are not part of the model
+        rich.reconfigure()
 
 
 @contextmanager
-def progress_of_rows(what: str, *, to_terminal: bool) -> Iterator[Any]:
+def progress_of_rows(what: str, *, to_terminal: bool) -> Iterator[Callable[[int], None]]:
     """Yield a function that takes a number of rows done, and shows them on a terminal.
 
     Unless the rows themselves go there.
@@ -119,7 +120,13 @@ def progress_of_rows(what: str, *, to_terminal: bool) -> Iterator[Any]:
 
 
 @contextmanager
-def steps() -> Iterator[Any]:
+def steps() -> Iterator[Callable[[str], None]]:
     """Yield a function that takes the name of each step as it begins, and shows it."""
     console = Console(stderr=True, highlight=False, markup=False)
-    yield lambda step, *rest: console.print(step, *rest)
+    with console.status("") as spinner:  # which moves on a terminal alone
+
+        def begin(step: str) -> None:
+            console.print(step)
+            spinner.update(f"{step} …")
+
+        yield begin

@@ -47,7 +47,7 @@ def info(model: ModelArgument, json: options.JsonOption = False) -> None:
     classes = result["classes"]
     show.pairs(
         {
-            "model": " → ".join(result["steps"]),
+            "steps": ", ".join(result["steps"]),
             "features": result["features"],
             "classes": None if classes is None else ", ".join(map(str, classes.tolist())),
             "machines": result["machines"],
