@@ -3,6 +3,7 @@
 __init__    errors and exit codes          commands/   what each command does
 options     what they all understand       data/       formats of data files
 models      names of estimators            show        tables, progress, JSON
+predictor   a model and a long file        errors      what is told in one line
 """
 
 from __future__ import annotations

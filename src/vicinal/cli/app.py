@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from vicinal.cli.commands import answer, convert, learn, look
+from vicinal.cli.commands import convert, evaluate, learn, look, predict
 
 app = typer.Typer(
     name="vicinal",
@@ -18,9 +18,9 @@ app = typer.Typer(
 
 for command in (
     learn.train,
-    answer.predict,
+    predict.predict,
     learn.tune,
-    answer.evaluate,
+    evaluate.evaluate,
     look.info,
     look.report,
     convert.convert,

@@ -65,13 +65,12 @@ def _to_data(
     target: str | None,
     zero_based: bool,
 ) -> dict[str, object]:
-    from vicinal.cli.data import DataFile, write
-    from vicinal.cli.data.batch import Layout
+    from vicinal.cli.data import data_file, write
     from vicinal.cli.data.streams import check_folder
 
     check_folder(output)
     if source == output != "-":
         raise UsageError("FROM and TO are the same file.")
-    data = DataFile(source, format, Layout(target, zero_based)).read()
+    data = data_file(source, format, target, zero_based).read()
     write(output, to, data)
     return {"data": output, "points": len(data.X), "features": data.X.shape[1]}

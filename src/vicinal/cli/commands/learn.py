@@ -33,10 +33,12 @@ def train(
     json: options.JsonOption = False,
 ) -> None:
     """Train a model on DATA and save it."""
+    from vicinal.cli.data import data_file
+
     estimator = build(model, settings or [], jobs=jobs, seed=seed)
     pipeline = with_scaler(estimator, scale)
     _check_place(output)
-    report = _fit(pipeline, _file(data, format, target, zero_based))
+    report = _fit(pipeline, data_file(data, format, target, zero_based))
     report["seconds"]["saving"] = _save(pipeline, output)
     report["model"] = output
     report["bytes"] = Path(output).stat().st_size
@@ -67,6 +69,8 @@ def tune(
 
     Candidates are lists: --set n_neighbors=[250,500] --set C=[1,16].
     """
+    from vicinal.cli.data import data_file
+
     refit = f"refit={output is not None}"
     estimator = build("falk-cv", [refit, *(settings or [])], jobs=jobs, seed=seed)
     if output is not None and not estimator.refit:
@@ -74,7 +78,7 @@ def tune(
     pipeline = with_scaler(estimator, scale)
     if output is not None:
         _check_place(output)
-    report = _fit(pipeline, _file(data, format, target, zero_based))
+    report = _fit(pipeline, data_file(data, format, target, zero_based))
     if output is not None:
         report["seconds"]["saving"] = _save(pipeline, output)
         report["model"] = output
@@ -109,13 +113,6 @@ def tune(
     _show_fit(report)
     settings_again = " ".join(f"--set {k}={v}" for k, v in estimator.best_params_.items())
     show.pairs({"best": settings_again})
-
-
-def _file(data: str, format: Any, target: str | None, zero_based: bool) -> Any:
-    from vicinal.cli.data import DataFile
-    from vicinal.cli.data.batch import Layout
-
-    return DataFile(data, format, Layout(target, zero_based))
 
 
 def _fit(pipeline: Any, file: Any) -> dict[str, Any]:

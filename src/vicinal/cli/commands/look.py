@@ -83,8 +83,7 @@ def report(
     json: options.JsonOption = False,
 ) -> None:
     """Write a page about a model, and about how it does on DATA."""
-    from vicinal.cli.data import DataFile
-    from vicinal.cli.data.batch import Layout
+    from vicinal.cli.data import data_file
     from vicinal.cli.data.streams import check_folder
     from vicinal.report import model_report
 
@@ -92,7 +91,7 @@ def report(
     loaded = load(model, jobs=jobs)
     X = y = None
     if data is not None:
-        file = DataFile(data, format, Layout(target, zero_based))
+        file = data_file(data, format, target, zero_based)
         found = file.for_model(loaded.n_features_in_).read()
         X, y = found.X, found.y
     model_report(loaded, X, y).write(output)

@@ -22,7 +22,7 @@ from vicinal.cli.data.streams import STANDARD, ending, sink, title
 from vicinal.cli.errors import DataError, UsageError
 from vicinal.cli.formats import ENDINGS, Format
 
-__all__ = ["Data", "DataFile", "write"]
+__all__ = ["Data", "DataFile", "data_file", "write"]
 
 _MODULES = {
     Format.SVMLIGHT: "svmlight",
@@ -114,6 +114,11 @@ class DataFile:
     def _module(self) -> Any:
         kind = self.format or ENDINGS.get(ending(self.path), Format.SVMLIGHT)
         return import_module(f"vicinal.cli.data.{_MODULES[kind]}")
+
+
+def data_file(path: str, format: Format | None, target: str | None, zero_based: bool) -> DataFile:
+    """Return a file as options describe it."""
+    return DataFile(path, format, Layout(target, zero_based))
 
 
 def write(path: str, kind: Format | None, data: Data) -> None:
