@@ -12,7 +12,8 @@ from sklearn.preprocessing import StandardScaler
 from tests.report.browser import contrast, look_at
 
 from vicinal import KNNSVC, CoverTreeClassifier, FaLKSVC, FaLKSVCCV
-from vicinal.report import Page, demo, model_report
+from vicinal.report import Page, model_report
+from vicinal.report.demo import demo
 
 matplotlib.use("Agg")
 EMPTY = {"meta", "link", "img", "br", "hr", "input"}

@@ -160,7 +160,8 @@ class LocalModelsDisplay:
         grid = plane.lift(np.column_stack([columns.ravel(), rows.ravel()]))
         classes = subject.classifier.classes_
         shape = (resolution, resolution)
-        seen = np.flatnonzero(inside(places, region))
+        known = np.isin(y, classes)  # a class of other points may be new to the model
+        seen = np.flatnonzero(inside(places, region) & known)
         some = check_random_state(random_state).permutation(seen)[:n_points]
         centres = plane.project(subject.places(subject.model.cover.centres))
         return cls(
