@@ -153,6 +153,7 @@ def test_progress_is_for_terminals(vicinal):
     quiet = vicinal(*command)
     shown = vicinal(*command, terminal=True)
     assert quiet.stderr == ""
+    assert "read 800 rows" in shown.stderr
     assert "FaLKSVC" in shown.stderr
     assert "100%" in shown.stderr
     assert shown.json["machines"] == quiet.json["machines"]

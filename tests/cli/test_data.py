@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -374,6 +375,18 @@ def test_streaming_changes_nothing(vicinal, problem, ending, monkeypatch):
         content = file.read()
     kind = {"svm": ()}.get(ending, ("--format", ending))
     assert vicinal("predict", "-", *kind, *arguments, stdin=content).stdout == whole.stdout
+
+
+@pytest.mark.parametrize("kind", ["svmlight", "csv", "tsv", "npz", "parquet"])
+def test_convert_between_streams(vicinal, data, kind):
+    needs(kind)
+    write("data.npz", None, data)
+    content = Path("data.npz").read_bytes()
+    there = vicinal("convert", "-", "-", "--format", "npz", "--to", kind, stdin=content)
+    assert there.stderr == ""
+    back = vicinal("convert", "-", "back.npz", "--format", kind, "--json", stdin=there.stdout)
+    assert back.json == {"data": "back.npz", "points": 60, "features": 2}
+    equal(DataFile("back.npz").read(), data)
 
 
 @pytest.mark.parametrize("ending", ["svm", "csv"])

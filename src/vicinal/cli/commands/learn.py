@@ -120,7 +120,8 @@ def _fit(pipeline: Any, file: Any) -> dict[str, Any]:
     import numpy as np
 
     begin = perf_counter()
-    data = file.read()
+    with show.progress_of_rows("read", to_terminal=False) as done:
+        data = file.read(done)
     reading = perf_counter() - begin
     estimator = last_step(pipeline)
     begin = perf_counter()

@@ -6,7 +6,7 @@ A format is a module with `batches(path, layout)`, which yields some rows at a t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
@@ -87,9 +87,12 @@ class DataFile:
         found = [batch.y for batch in self._raw()]
         return natural(_joined(found, self.title))
 
-    def read(self) -> Data:
-        """Return all rows."""
-        found = list(self._raw())
+    def read(self, done: Callable[[int], None] = lambda n: None) -> Data:
+        """Return all rows; `done` hears how many more have been read."""
+        found = []
+        for batch in self._raw():
+            found.append(batch)
+            done(batch.X.shape[0])
         if not found or not sum(batch.X.shape[0] for batch in found):
             raise DataError(f"{self.title} is empty: it has no rows.")
         width = self.layout.n_features or max(batch.X.shape[1] for batch in found)
