@@ -205,9 +205,14 @@ NeighbourIndex tree_from_state(In<float, 2> points, const KernelTuple& metric, d
     const std::size_t n = points.shape(0), n_cells = cells.shape(0);
     const char* broken = "these arrays are not the state of a tree over these points";
     require(n > 0 && order.shape(0) == n && levels.shape(0) == n && parents.shape(0) == n, broken);
-    require(n_cells > 0 && cells.shape(1) == 5 && radius.shape(0) == n_cells && base > 1, broken);
-    std::int64_t n_children = 0;
+    require(n_cells > 0 && n_cells < 2 * n && cells.shape(1) == 5 && radius.shape(0) == n_cells && base > 1,
+            broken);
     require_below(order.data(), n, static_cast<std::int64_t>(n), broken);
+    std::vector<bool> seen(n);
+    for (std::size_t i = 0; i < n; ++i) {
+        require(!seen[order.data()[i]], broken);
+        seen[order.data()[i]] = true;
+    }
     CoverTree::State s{base,
                        {order.data(), order.data() + n},
                        {levels.data(), levels.data() + n},
@@ -215,17 +220,32 @@ NeighbourIndex tree_from_state(In<float, 2> points, const KernelTuple& metric, d
                        {}};
     for (std::size_t c = 0; c < n_cells; ++c) {
         const std::int32_t* row = cells.data() + 5 * c;
-        const auto last = static_cast<std::int64_t>(row[3]) + row[4];
-        require(row[0] >= 0 && row[0] < static_cast<std::int64_t>(n) && row[1] >= 0 && row[1] < row[2] &&
-                    row[2] <= static_cast<std::int64_t>(n) && row[4] >= 0 && radius.data()[c] >= 0 &&
-                    std::isfinite(radius.data()[c]) &&
-                    (row[4] == 0 ||
-                     (row[3] > static_cast<std::int64_t>(c) && last <= static_cast<std::int64_t>(n_cells))),
+        require(row[0] >= 0 && row[0] < static_cast<std::int64_t>(n) && radius.data()[c] >= 0 &&
+                    std::isfinite(radius.data()[c]),
                 broken);
-        n_children += row[4];
         s.cells.push_back({row[0], row[1], row[2], row[3], row[4], radius.data()[c]});
     }
-    require(n_children == static_cast<std::int64_t>(n_cells) - 1, broken);  // each cell hangs once
+    // The cells are a tree if those of the root's points divide them among their children, two at
+    // least, who all come later and in one row: a search then ends, and visits no cell twice.
+    require(s.cells[0].begin == 0 && s.cells[0].end == static_cast<std::int64_t>(n), broken);
+    std::int64_t next = 1;
+    for (std::size_t c = 0; c < n_cells; ++c) {
+        const CoverTree::Cell& cell = s.cells[c];
+        require(cell.begin < cell.end, broken);
+        if (cell.n_children == 0) continue;
+        const std::int64_t last = std::int64_t{cell.first_child} + cell.n_children;
+        require(cell.n_children >= 2 && cell.first_child > static_cast<std::int64_t>(c) &&
+                    last <= static_cast<std::int64_t>(n_cells),
+                broken);
+        std::int32_t position = cell.begin;
+        for (std::int64_t child = cell.first_child; child < last; ++child) {
+            require(s.cells[child].begin == position, broken);
+            position = s.cells[child].end;
+        }
+        require(position == cell.end, broken);
+        next += cell.n_children;
+    }
+    require(next == static_cast<std::int64_t>(n_cells), broken);
     return {std::move(points), metric, std::move(s), n_threads};
 }
 

@@ -29,9 +29,11 @@ class Team {
   public:
     using Body = std::function<void(std::int64_t item, int member)>;
 
+    static constexpr int most_threads = 1024;  // more are a slip, or the number in a made-up file
+
     explicit Team(int n_threads, std::function<bool()> interrupted = {})
         : interrupted_(std::move(interrupted)), caller_(std::this_thread::get_id()) {
-        n_threads = std::max(1, n_threads);
+        n_threads = std::clamp(n_threads, 1, most_threads);
         next_poll_ = Clock::now() + poll_interval;
         size_ = n_threads;
     }

@@ -151,3 +151,37 @@ def test_a_local_width_is_a_percentile_of_all_distances(k):
         width = 1 / machine["gamma"][0]
         below = 100 * (squared < width).mean()
         assert abs(below - percentile) < (0.1 if k == 91 else 3)
+
+
+def _chain(n_cells, n_points, n_children):
+    last = n_children - 1
+    inner = [[0, 0, n_points, c + 1, n_children] for c in range(n_cells)]
+    return np.array(inner + [[0, 0, n_points, 0, 0]] * (last + 1), dtype=np.int32)
+
+
+def _with_first_cells(state, change):
+    cells = state["cells"].copy()
+    change(cells)
+    return {"cells": cells}
+
+
+NO_TREES = {
+    "children shared": lambda s, n: {"cells": _chain(100, n, 2)},
+    "a chain": lambda s, n: {"cells": _chain(100, n, 1)},
+    "a point twice": lambda s, n: {"order": np.zeros_like(s["order"])},
+    "points left out": lambda s, n: _with_first_cells(s, lambda c: c.__setitem__((0, 2), n - 1)),
+    "an empty cell": lambda s, n: _with_first_cells(s, lambda c: c.__setitem__((-1, 2), c[-1, 1])),
+    "a gap": lambda s, n: _with_first_cells(s, lambda c: c.__setitem__((2, 1), c[2, 1] + 1)),
+}
+
+
+@pytest.mark.parametrize("kind", NO_TREES)
+def test_what_is_no_tree_is_refused(kind):
+    """A search in cells that are no tree need not end, and may miss points."""
+    points = np.random.default_rng(0).normal(size=(400, 2)).astype(np.float32)
+    state = engine.NeighbourIndex(points).state()
+    assert len(engine.NeighbourIndex.from_state(points, state).points) == 400
+    state |= NO_TREES[kind](state, 400)
+    state["radius"] = np.zeros(len(state["cells"]), dtype=np.float32)
+    with pytest.raises(ValueError, match="not the state of a tree"):
+        engine.NeighbourIndex.from_state(points, state)
