@@ -63,9 +63,13 @@ def plain(value: Any) -> str:
 def legend_above(ax: Any, **options: Any) -> None:
     """Put the legend above the axes, where it hides nothing, in as many columns as fit."""
     look = {"frameon": False, "fontsize": "small", "borderaxespad": 0.3, "columnspacing": 1.2}
-    inches = ax.figure.get_figwidth() * ax.get_position().width
-    ncols = max(1, int(inches / 1.65))
+    ncols = legend_columns(ax.figure.get_figwidth() * ax.get_position(original=True).width)
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=ncols, **look, **options)
+
+
+def legend_columns(inches: float) -> int:
+    """Return how many columns of a legend fit above axes of a width."""
+    return max(1, int(inches / 1.65))
 
 
 def count_axis(ax: Axes, label: str) -> None:

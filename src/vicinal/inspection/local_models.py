@@ -9,7 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from vicinal.inspection.drawing import FAINT, colours, ink, legend_above, need, new_axes, plain
+from vicinal.inspection.drawing import (
+    FAINT,
+    colours,
+    ink,
+    legend_above,
+    legend_columns,
+    need,
+    new_axes,
+    plain,
+)
 from vicinal.inspection.outlines import outline_neighbourhoods
 from vicinal.inspection.plane import Features, Plane, Region, inside
 from vicinal.inspection.subject import Subject
@@ -20,6 +29,9 @@ if TYPE_CHECKING:
 
 Layer = Literal["regions", "routes", "points", "centres", "neighbourhoods"]
 LAYERS: tuple[Layer, ...] = ("regions", "routes", "points", "centres", "neighbourhoods")
+
+MOST_NAMED = 10
+"""Classes in a legend; the colours of more are too alike."""
 
 
 class LocalModelsDisplay:
@@ -205,7 +217,7 @@ class LocalModelsDisplay:
         if unknown := set(layers) - set(LAYERS):
             raise ValueError(f"layers has {sorted(unknown)}, but there are only {list(LAYERS)}.")
         if ax is None:
-            ax = new_axes(figsize=(6.4, height_of_map(self.region, 6.4)))[0, 0]
+            ax = new_axes(figsize=(6.4, self.height_for(6.4)))[0, 0]
         handles = self._class_handles() if {"regions", "points"} & set(layers) else []
         self.regions_: Any = None
         self.borders_: Any = None
@@ -232,6 +244,14 @@ class LocalModelsDisplay:
         self.ax_ = ax
         self.figure_: Any = ax.figure
         return self
+
+    def height_for(self, width: float) -> float:
+        """Return the inches of a figure of a width in which the map, legend and labels fit."""
+        left, right, lower, upper = self.region
+        ratio = (upper - lower) / (right - left) if _similar_spans(self.region) else 0.8
+        n_entries = 4 + (len(self.classes) if len(self.classes) <= MOST_NAMED else 0)
+        n_lines = -(-n_entries // legend_columns(0.775 * width)) + self.labels[0].count("\n")
+        return 0.7 + 0.19 * n_lines + (width - 0.8) * ratio
 
     def _draw_regions(self, ax: Any) -> None:
         self.regions_ = ax.imshow(
@@ -266,7 +286,7 @@ class LocalModelsDisplay:
         return self.outlines_[:2]
 
     def _class_handles(self) -> list[Any]:
-        if len(self.classes) > 10:
+        if len(self.classes) > MOST_NAMED:
             return []
         palette = colours(len(self.classes))
         patch = need("patches").Patch
@@ -311,10 +331,3 @@ def _similar_spans(region: Region) -> bool:
     """Whether equal units on both axes leave a picture and not a strip."""
     left, right, lower, upper = region
     return 1 / 3 < (right - left) / (upper - lower) < 3
-
-
-def height_of_map(region: Region, width: float) -> float:
-    """Return the inches of a figure that holds a map of a region and its legend."""
-    left, right, lower, upper = region
-    ratio = (upper - lower) / (right - left) if _similar_spans(region) else 0.8
-    return 1.2 + (width - 0.8) * ratio

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 import vicinal
 from vicinal.inspection import LocalModelsDisplay, RoutingDisplay, SelectionDisplay
 from vicinal.inspection.drawing import colours, need
-from vicinal.inspection.local_models import height_of_map
 from vicinal.local.covered import CoveredClassifier
 from vicinal.report.page import Page, percent
 from vicinal.report.pictures import WIDTH, Picture, new_figure, page_style
@@ -198,7 +197,7 @@ def _show_machines(page: Page, model: Any, X: ArrayLike, y: ArrayLike) -> None:
     if last.n_features_in_ > 1:
         with page_style():
             drawing = LocalModelsDisplay.from_estimator(model, X, y, ax=new_figure(4.9).subplots())
-            drawing.figure_.set_figheight(height_of_map(drawing.region, WIDTH))
+            drawing.figure_.set_figheight(drawing.height_for(WIDTH))
         page.section("Map").pictures(
             Picture(
                 drawing.figure_,
