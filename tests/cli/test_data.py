@@ -217,6 +217,7 @@ def test_zero_based():
         ("a.svm", "1 1:2:3 4\n", "line 1, column 2: the value of '1:2:3'"),
         ("a.svm", "1 1:2 4\n", "line 1, column 3: '4' is no pair"),
         ("a.svm", "1 -1:2\n", "line 1, column 2: '-1:2' is no pair"),
+        ("a.svm", "1 0x1:2\n", "line 1, column 2: '0x1:2' is no pair"),
         ("a.csv", "a,b,y\n1,2,0\n1,two,1\n", "a.csv, line 3, column 2 (b): 'two' is no number"),
         ("a.csv", "1,2,0\n\n1,,1\n", "a.csv, line 3, column 2: a value is missing"),
         ("a.csv", "1,2,0\n1,NA,1\n", "line 2, column 2: a value is missing"),

@@ -61,8 +61,8 @@ _SPACES_TO_LINES = bytes.maketrans(b" \t", b"\n\n")
 def _parse_fast(text: bytes, zero_based: bool) -> Batch | None:
     """Read labels and pairs as the rows of a table of two columns; None if there is more."""
     lines = text.rstrip()
-    if pyarrow is None or not lines:
-        return None
+    if pyarrow is None or not lines or b"x" in lines.lower():
+        return None  # pyarrow takes 0x1 for an index, and nobody else does
     pairs = b"-1:" + lines.replace(b"\n", b"\n-1:")
     pairs = pairs.replace(b"-1:+", b"-1:")  # "+1" is a label as good as "1"
     try:
