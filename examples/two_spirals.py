@@ -47,7 +47,7 @@ def draw(model: FaLKSVC, X: np.ndarray, y: np.ndarray, picture: str) -> None:
 
     from vicinal.inspection import LocalModelsDisplay
 
-    figure, (whole, part) = plt.subplots(1, 2, figsize=(11, 6.1), layout="constrained")
+    figure, (whole, part) = plt.subplots(1, 2, figsize=(11, 6.4), layout="constrained")
     edge = np.quantile(np.abs(X), 0.999)
     LocalModelsDisplay.from_estimator(
         model,

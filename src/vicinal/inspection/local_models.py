@@ -251,7 +251,7 @@ class LocalModelsDisplay:
         ratio = (upper - lower) / (right - left) if _similar_spans(self.region) else 0.8
         n_entries = 4 + (len(self.classes) if len(self.classes) <= MOST_NAMED else 0)
         n_lines = -(-n_entries // legend_columns(0.775 * width)) + self.labels[0].count("\n")
-        return 0.7 + 0.19 * n_lines + (width - 0.8) * ratio
+        return 0.8 + 0.21 * n_lines + (width - 0.8) * ratio
 
     def _draw_regions(self, ax: Any) -> None:
         self.regions_ = ax.imshow(

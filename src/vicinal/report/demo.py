@@ -222,14 +222,14 @@ def _show_maps(page: Page, model: Any, X: NDArray[Any], y: NDArray[Any]) -> None
             y,
             region=(-edge, edge, -edge, edge),
             layers=["regions", "points", "centres"],
-            ax=new_figure(4.9).subplots(),
+            ax=new_figure(5.0).subplots(),
         )
         part = LocalModelsDisplay.from_estimator(
             model,
             X,
             y,
             region=(0.02 * edge, 0.52 * edge, 0.02 * edge, 0.52 * edge),
-            ax=new_figure(4.9).subplots(),
+            ax=new_figure(5.0).subplots(),
         )
     page.section("The local machines")
     page.text(
