@@ -134,8 +134,7 @@ class SelectionDisplay:
         """Draw a heat map for each k, or lines if at most one parameter beside k varies.
 
         A heat map has accuracies in percent; candidates that were dropped are hatched, and the
-        winner has a frame. On
-        lines they have no dot, and the winner has a star.
+        winner has a frame. On lines they have no dot, and the winner has a star.
 
         Parameters
         ----------

@@ -9,11 +9,13 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from vicinal.datasets import make_two_spirals
 from vicinal.inspection import LearningCurve, LocalModelsDisplay
@@ -73,7 +75,7 @@ def demo(
         Threads; -1 means all cores.
     random_state : int, default=0
         Determines the data.
-    on_step : callable, default=None
+    on_step : callable, optional
         Hears what is done next, in a few words.
 
     Returns
@@ -98,7 +100,8 @@ def demo(
     rows.append(_measure("KNeighborsClassifier", nearest, train, test))
     on_step("Training gradient boosting")
     boosting = HistGradientBoostingClassifier(random_state=0)
-    rows.append(_measure("HistGradientBoostingClassifier", boosting, train, test))
+    with threadpool_limits(effective_n_jobs(n_jobs), user_api="openmp"):
+        rows.append(_measure("HistGradientBoostingClassifier", boosting, train, test))
 
     on_step("Drawing the learning curve")
     page = Page(
