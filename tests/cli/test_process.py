@@ -105,6 +105,22 @@ def test_pipe(vicinal, files):
 
 
 @posix_only
+def test_labels_go_to_links_and_devices(vicinal, files):
+    vicinal("train", "train.svm", "-o", "m", "--set", "n_neighbors=50")
+    expected = vicinal("predict", "test.svm", "-m", "m").text
+    Path("behind").write_text("old")
+    Path("link").symlink_to("behind")
+    assert vicinal("predict", "test.svm", "-m", "m", "-o", "link").code == 0
+    assert Path("link").is_symlink()
+    assert Path("behind").read_text() == expected
+    with start(
+        "predict", "test.svm", "-m", "m", "-o", "/dev/stdout", "--json", stdout=subprocess.PIPE
+    ) as process:
+        output, _ = process.communicate()
+    assert output.startswith(expected)
+
+
+@posix_only
 def test_closed_pipe(vicinal, files):
     """What `| head` does."""
     vicinal("train", "train.svm", "-o", "m", "--set", "n_neighbors=50")

@@ -107,12 +107,12 @@ def sink(path: str) -> Iterator[Stream]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    target = Path(path).resolve()
-    if target.exists() and not target.is_file():  # a device or a named pipe
-        with target.open("wb") as stream:
+    if Path(path).exists() and not Path(path).is_file():  # a device or a named pipe
+        with open(path, "wb") as stream:
             yield stream
         return
     check_folder(path)
+    target = Path(path).resolve()  # a link stays a link
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     opener = _COMPRESSED.get(target.suffix.lower(), open)
     try:
