@@ -98,6 +98,10 @@ def test_learning_curve_takes_splits_and_axes(data):
     assert display.figure_ is figure
     expected = FaLKSVC(40).fit(X[:400], y[:400]).score(X[400:], y[400:])
     assert display.scores["a"].item() == pytest.approx(expected)
+    loss = LearningCurve.from_estimator(
+        DummyClassifier(), X, y, train_sizes=[400], scoring="neg_log_loss"
+    )
+    assert loss.axes_[0].get_ylabel() == "neg log loss on held-out points"
     with pytest.raises(ValueError, match="at least one"):
         LearningCurve.from_estimator({}, X, y)
 

@@ -35,6 +35,8 @@ class LearningCurve:
         Accuracy on held-out points, by the name of the estimator.
     fit_times : dict of arrays of shape (n_sizes, n_splits)
         Seconds.
+    score_name : str, default="accuracy"
+        What the scores are.
 
     Attributes
     ----------
@@ -61,10 +63,12 @@ class LearningCurve:
         train_sizes: NDArray[np.intp],
         scores: Mapping[str, NDArray[np.float64]],
         fit_times: Mapping[str, NDArray[np.float64]],
+        score_name: str = "accuracy",
     ) -> None:
         self.train_sizes = train_sizes
         self.scores = scores
         self.fit_times = fit_times
+        self.score_name = score_name
 
     @classmethod
     def from_estimator(
@@ -127,7 +131,12 @@ class LearningCurve:
                 return_times=True,
                 error_score="raise",
             )
-        return cls(train_sizes=sizes, scores=scores, fit_times=fit_times).plot(axes)
+        score_name = "accuracy"
+        if scoring is not None:
+            score_name = scoring.replace("_", " ") if isinstance(scoring, str) else "score"
+        return cls(
+            train_sizes=sizes, scores=scores, fit_times=fit_times, score_name=score_name
+        ).plot(axes)
 
     def plot(self, axes: Sequence[Axes] | None = None) -> Self:
         """Draw accuracy above and time below.
@@ -147,8 +156,9 @@ class LearningCurve:
         palette = colours(len(self.scores))
         self.score_lines_ = self._draw(above, self.scores, palette)
         self.time_lines_ = self._draw(below, self.fit_times, palette)
-        percent_axis(above.yaxis)
-        above.set_ylabel("accuracy on held-out points")
+        if self.score_name == "accuracy":
+            percent_axis(above.yaxis)
+        above.set_ylabel(f"{self.score_name} on held-out points")
         seconds_axis(below, "seconds to fit")
         for ax in axes:
             ax.grid(alpha=0.3)

@@ -54,7 +54,7 @@ def as_svg(picture: Picture) -> str:
         picture.figure.savefig(text, format="svg", transparent=True, dpi=150, metadata=metadata)
     svg = text.getvalue()
     svg = svg[svg.index("<svg") :].strip()
-    svg = svg.replace("#000000", "currentColor")
+    svg = svg.replace(": #000000", ": currentColor")
     # Groups are numbered in each picture anew, and names in a page must be different.
     svg = re.sub(r'<g id="[^"]*"', "<g", svg)
     label = f'role="img" aria-label="{escape(picture.alt)}" fill="currentColor"'
