@@ -224,7 +224,7 @@ def onnx(config: Config) -> Iterator[dict[str, Any]]:
         for model in (
             FaLKSVC(60, C=10.0, routing="centre"),
             FaLKSVC(60, kernel="poly", gamma=0.1, coef0=1, routing="centre"),
-            FaLKSVC(len(X), C=10.0),
+            FaLKSVC(len(X), len(X), C=10.0),
         ):
             pipeline = make_pipeline(MinMaxScaler(), model).fit(X, y)
             session = InferenceSession(vicinal.to_onnx(pipeline).SerializeToString())
