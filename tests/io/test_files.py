@@ -237,6 +237,8 @@ def test_saving_where_nothing_can_be_saved(saved):
         vicinal.save(FaLKSVC(), saved)
     with pytest.raises(FileNotFoundError, match="is no folder"):
         vicinal.save(vicinal.load(saved), saved.parent / "nowhere" / "m")
+    with pytest.raises(ValueError, match="is no plain file"):
+        vicinal.save(vicinal.load(saved), saved.parent)
     with pytest.raises(FileNotFoundError):
         vicinal.load(saved.parent / "nothing")
 

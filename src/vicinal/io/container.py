@@ -66,6 +66,8 @@ def write(path: Path, document: Any, arrays: Mapping[str, NDArray[Any]], library
         )
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path.parent} is no folder: make it first, or choose another.")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is no plain file, and a model cannot take its place.")
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
         partial.touch()
