@@ -8,6 +8,7 @@ import io
 import lzma
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +21,9 @@ from vicinal.cli.errors import DataError, UsageError
 
 FORMATS = ["svm", "libsvm", "txt", "csv", "tsv", "npz", "parquet"]
 COMPRESSIONS = ["gz", "bz2", "xz", "zst"]
+
+# Of scikit-learn, where a test gives an array to a model that was trained with names.
+pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 
 
 @pytest.fixture(autouse=True)
@@ -397,7 +401,8 @@ def test_text_is_read_as_it_is_needed(problem, ending, monkeypatch):
         stream = io.BytesIO(file.read())
     monkeypatch.setattr(text, "BLOCK_BYTES", 1000)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))
-    file = DataFile("-", {"svm": None, "csv": "csv"}[ending]).for_model(2)
+    model = SimpleNamespace(n_features_in_=2)
+    file = DataFile("-", {"svm": None, "csv": "csv"}[ending]).for_model(model)
     rows = 0
     for i, batch in enumerate(file.batches(), 1):
         rows += len(batch.X)

@@ -57,6 +57,8 @@ def _run(given: list[str]) -> int:
     try:
         with warnings.catch_warnings(), command.make_context("vicinal", given) as context:
             warnings.showwarning = _show_warning
+            # Columns are matched by name before they become the arrays that this is about.
+            warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
             command.invoke(context)
     except typer.Exit as end:
         return int(end.exit_code)

@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+_SHOWN_NAMES = 8
+
+
+def some(names: Sequence[str]) -> str:
+    """Return names for a line: all of a few, the first of many."""
+    shown = ", ".join(names[:_SHOWN_NAMES])
+    more = len(names) - _SHOWN_NAMES
+    return f"{shown} and {more:,} more" if more > 0 else shown
+
 
 class UsageError(Exception):
     """The command line asks for something that there is not."""

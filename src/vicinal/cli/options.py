@@ -27,7 +27,7 @@ TargetOption = Annotated[
     typer.Option(
         metavar="COLUMN",
         help="Column of the labels in CSV, TSV and Parquet, by name or by number from 1."
-        " Default: the last. Say it again for each file of the kind.",
+        " Default: the last, or the only one that is no feature of a model trained with names.",
     ),
 ]
 ZeroBasedOption = Annotated[

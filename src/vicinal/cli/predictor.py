@@ -29,11 +29,12 @@ class Predictor:
         *,
         jobs: int,
         decision: bool = False,
+        labels: bool = True,
     ) -> None:
         self._model = load(model, jobs=jobs)
         if not hasattr(self._model, "classes_"):
             raise UsageError(f"{model} is no classifier.")
-        self._file = file.for_model(self._model.n_features_in_)
+        self._file = file.for_model(self._model, labels=labels)
         self._decide = _decision_of(self._model) if decision else None
         self.classes = as_written(self._model.classes_)
         self.texts = self.classes.astype(object)

@@ -131,6 +131,7 @@ def _fit(pipeline: Any, file: Any) -> dict[str, Any]:
     except ValueError as error:
         raise DataError(f"{file.title}: {error}") from error
     fitting = perf_counter() - begin
+    _remember_names(pipeline, data.names)
     steps = getattr(estimator, "fit_report_", {})
     return {
         "estimator": type(estimator).__name__,
@@ -147,6 +148,15 @@ def _fit(pipeline: Any, file: Any) -> dict[str, Any]:
             "fit": fitting,
         },
     }
+
+
+def _remember_names(pipeline: Any, names: list[str] | None) -> None:
+    """Leave names where scikit-learn does after a fit on a data frame: in the first step."""
+    import numpy as np
+
+    if names is not None and len(set(names)) == len(names):  # else they tell nothing apart
+        first = pipeline.steps[0][1] if hasattr(pipeline, "steps") else pipeline
+        first.feature_names_in_ = np.array(names, dtype=object)
 
 
 def _n_support_vectors(estimator: Any) -> int | None:

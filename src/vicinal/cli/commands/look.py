@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from vicinal.cli import options, show
+from vicinal.cli.errors import some
 from vicinal.cli.models import last_step, load
 
 _SHOWN_ARRAYS = 8
@@ -33,6 +34,7 @@ def info(model: ModelArgument, json: options.JsonOption = False) -> None:
         "steps": [type(step).__name__ for _, step in getattr(loaded, "steps", [("", estimator)])],
         "parameters": estimator.get_params(),
         "features": estimator.n_features_in_,
+        "feature_names": getattr(loaded, "feature_names_in_", None),
         "classes": getattr(estimator, "classes_", None),
         "machines": getattr(estimator, "n_machines_", None),
         "support_vectors": _total(getattr(estimator, "n_support_", None)),
@@ -44,11 +46,12 @@ def info(model: ModelArgument, json: options.JsonOption = False) -> None:
     if json:
         show.emit(result)
         return
-    classes = result["classes"]
+    classes, names = result["classes"], result["feature_names"]
     show.pairs(
         {
             "steps": ", ".join(result["steps"]),
             "features": result["features"],
+            "named": None if names is None else some(names.tolist()),
             "classes": None if classes is None else ", ".join(map(str, classes.tolist())),
             "machines": result["machines"],
             "support vectors": result["support_vectors"],
@@ -92,7 +95,7 @@ def report(
     X = y = None
     if data is not None:
         file = data_file(data, format, target, zero_based)
-        found = file.for_model(loaded.n_features_in_).read()
+        found = file.for_model(loaded).read()
         X, y = found.X, found.y
     model_report(loaded, X, y).write(output)
     if json:

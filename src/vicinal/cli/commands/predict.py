@@ -32,15 +32,16 @@ def predict(
 ) -> None:
     """Predict the label of each row of DATA, one a line.
 
-    A column of labels may be there or not. Rows are read, predicted and written piece by piece,
-    so that a file may be larger than memory.
+    A column of labels may be there or not. A model that was trained with names of columns finds its
+    features by name, and does without the others. Rows are read, predicted and written piece by
+    piece, so that a file may be larger than memory.
     """
     from vicinal.cli.data import data_file
     from vicinal.cli.data.streams import STANDARD, sink
     from vicinal.cli.predictor import Predictor
 
     file = data_file(data, format, target, zero_based)
-    predictor = Predictor(model, file, jobs=jobs, decision=decision)
+    predictor = Predictor(model, file, jobs=jobs, decision=decision, labels=False)
     labels: list[Any] = []
     scores: list[Any] = []
     keep = json and output == STANDARD

@@ -1,7 +1,7 @@
 """Data files: what their endings mean, and how they become arrays.
 
 A format is a module with `batches(path, layout)`, which yields some rows at a time, and
-`write(stream, X, y, names, target)`; one with names of columns has `names(path, layout)` too.
+`write(stream, X, y, names, target)`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sklearn.utils import gen_batches
 
 from vicinal.cli.data.batch import Batch, Layout
 from vicinal.cli.data.labels import Labels, natural
-from vicinal.cli.data.streams import STANDARD, ending, sink, title
+from vicinal.cli.data.streams import ending, sink, title
 from vicinal.cli.errors import DataError, UsageError
 from vicinal.cli.formats import ENDINGS, Format
 
@@ -38,12 +38,12 @@ _DENSE_BYTES = 32 << 20
 
 @dataclass(frozen=True)
 class Data:
-    """All rows of a file."""
+    """All rows of a file, with the names of its columns if it has any."""
 
     X: NDArray[np.float64]
     y: Labels | None
-    names: list[str]
-    target: str
+    names: list[str] | None
+    target: str | None
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,16 @@ class DataFile:
         """What messages call it."""
         return title(self.path)
 
-    def for_model(self, n_features: int) -> DataFile:
-        """Return the same file as one for a model, whose labels may be absent."""
-        return replace(self, layout=replace(self.layout, n_features=n_features))
+    def for_model(self, model: Any, *, labels: bool = True) -> DataFile:
+        """Return the same file as one for a model, whose labels may be absent, or not needed."""
+        names = getattr(model, "feature_names_in_", None)
+        layout = replace(
+            self.layout,
+            n_features=model.n_features_in_,
+            names=None if names is None else names.tolist(),
+            labels=labels,
+        )
+        return replace(self, layout=layout)
 
     def batches(self) -> Iterator[Batch]:
         """Yield dense rows for a model, a bounded number at a time."""
@@ -103,15 +110,10 @@ class DataFile:
             X[row : row + n_rows, :n_columns] = _dense(batch.X, n_columns)
             row += n_rows
         y = None if found[0].y is None else natural(_joined([b.y for b in found], self.title))
-        return Data(X, y, *(self._names() or ([f"x{i}" for i in range(1, width + 1)], "y")))
+        return Data(X, y, found[0].names, found[0].target)
 
     def _raw(self) -> Iterator[Batch]:
         return self._module.batches(self.path, self.layout)
-
-    def _names(self) -> tuple[list[str], str] | None:
-        if self.path == STANDARD or not hasattr(self._module, "names"):
-            return None
-        return self._module.names(self.path, self.layout)
 
     @property
     def _module(self) -> Any:
@@ -130,9 +132,10 @@ def write(path: str, kind: Format | None, data: Data) -> None:
     module = import_module(f"vicinal.cli.data.{_MODULES[kind]}")
     if data.y is None:
         raise UsageError("there are no labels to write.")
+    names = data.names or [f"x{i}" for i in range(1, data.X.shape[1] + 1)]
     to_stream = module.write_tabs if kind is Format.TSV else module.write
     with sink(path) as stream:
-        to_stream(stream, data.X, data.y, data.names, data.target)
+        to_stream(stream, data.X, data.y, names, data.target or "y")
 
 
 def _dense(X: Any, width: int) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO, StringIO
 from math import isinf
 from typing import Any
@@ -33,16 +33,24 @@ class Columns:
     delimiter: str
     names: list[str] | None
     n_columns: int
+    features: list[int]
     target: int | None
 
-    def title(self, position: int) -> str | None:
-        """Return the name of a column, if there are names."""
-        return self.names[position] if self.names else None
-
     @property
-    def features(self) -> list[int]:
-        """Positions of all columns but the labels'."""
-        return [i for i in range(self.n_columns) if i != self.target]
+    def read(self) -> list[int]:
+        """Positions of features and labels; what is in other columns does not matter."""
+        return self.features if self.target is None else [*self.features, self.target]
+
+    def title(self, position: int | None) -> str | None:
+        """Return the name of a column, if there are names."""
+        return None if self.names is None or position is None else self.names[position]
+
+    def named(self, batch: Batch) -> Batch:
+        """Return a batch with the names of its columns."""
+        if self.names is None:
+            return batch
+        names = [self.names[i] for i in self.features]
+        return replace(batch, names=names, target=self.title(self.target))
 
 
 def batches(path: str, layout: Layout) -> Iterator[Batch]:
@@ -53,18 +61,7 @@ def batches(path: str, layout: Layout) -> Iterator[Batch]:
             if columns is None:
                 columns, block = _begin(block, layout)
             if block.text.strip():
-                yield parse(block, columns)
-
-
-def names(path: str, layout: Layout) -> tuple[list[str], str] | None:
-    """Return the names of features and target, if there is a header."""
-    with source(path) as stream:
-        for block in blocks(stream, title(path)):
-            columns, _ = _begin(block, layout)
-            if columns.names is None or columns.target is None:
-                return None
-            return [columns.names[i] for i in columns.features], columns.names[columns.target]
-    return None
+                yield columns.named(parse(block, columns))
 
 
 def _begin(block: Block, layout: Layout) -> tuple[Columns, Block]:
@@ -77,10 +74,10 @@ def _begin(block: Block, layout: Layout) -> tuple[Columns, Block]:
     header = any(
         not _may_be_number(above) and _may_be_number(below)
         for above, below in zip(cells, second, strict=False)
-    )
+    ) or (layout.names is not None and set(layout.names) <= set(cells))
     titles = cells if header else [str(i) for i in range(1, len(cells) + 1)]
-    target = layout.target_among(titles, named=header, name=block.name)
-    columns = Columns(delimiter, cells if header else None, len(cells), target)
+    features, target = layout.columns(titles, named=header, name=block.name)
+    columns = Columns(delimiter, cells if header else None, len(cells), features, target)
     if header:
         skipped = number - block.first_line + 1
         rest = block.text.split(b"\n", skipped)[skipped:]
@@ -105,7 +102,7 @@ def _parse_fast(text: bytes, columns: Columns) -> Batch | None:
     if pyarrow is None:
         return None
     titles = [str(i) for i in range(columns.n_columns)]
-    types = dict.fromkeys(titles, pyarrow.float64())
+    types = {titles[i]: pyarrow.float64() for i in columns.features}
     if columns.target is not None:
         types[titles[columns.target]] = pyarrow.string()
     try:
@@ -113,16 +110,20 @@ def _parse_fast(text: bytes, columns: Columns) -> Batch | None:
             BytesIO(text),
             read_options=arrow_csv.ReadOptions(column_names=titles),
             parse_options=arrow_csv.ParseOptions(delimiter=columns.delimiter),
-            convert_options=arrow_csv.ConvertOptions(column_types=types, null_values=[]),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=types,
+                null_values=[],
+                include_columns=[titles[i] for i in columns.read],
+            ),
         )
     except pyarrow.ArrowInvalid:
         return None
     X = np.empty((table.num_rows, len(columns.features)))
-    for i, position in enumerate(columns.features):
-        X[:, i] = table.column(position).to_numpy()
+    for i in range(len(columns.features)):
+        X[:, i] = table.column(i).to_numpy()
     if columns.target is None:
         return Batch(X, None)
-    return Batch(X, np.char.strip(table.column(columns.target).to_numpy().astype(str)))
+    return Batch(X, np.char.strip(table.column(-1).to_numpy().astype(str)))
 
 
 def _parse(text: bytes, columns: Columns) -> Batch:
@@ -143,6 +144,7 @@ def _parse(text: bytes, columns: Columns) -> Batch:
 
 def _located(block: Block, columns: Columns) -> DataError | None:
     """Find the first thing that is wrong, slowly."""
+    read = set(columns.read)
     for number, line in block.lines():
         if not line.strip():
             continue
@@ -152,7 +154,7 @@ def _located(block: Block, columns: Columns) -> DataError | None:
             return DataError.at(block.name, what, line=number)
         for position, cell in enumerate(cells):
             what = _problem(cell, position == columns.target)
-            if what:
+            if what and position in read:
                 return DataError.at(
                     block.name,
                     what,

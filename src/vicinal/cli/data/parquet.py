@@ -27,27 +27,23 @@ def batches(path: str, layout: Layout) -> Iterator[Batch]:
     with seekable(path) as stream:
         file = _open(stream, name)
         titles = file.schema_arrow.names
-        target = layout.target_among(titles, named=True, name=name)
-        features = [i for i in range(len(titles)) if i != target]
+        features, target = layout.columns(titles, named=True, name=name)
+        names = [titles[i] for i in features]
+        label = None if target is None else titles[target]
+        read = [*features] if target is None else [*features, target]
+        # Names are no use where all columns are read: two may have the same.
+        chosen = None if len(read) == len(titles) else [titles[i] for i in read]
+        keys = range(len(titles)) if chosen is None else titles
         first_row = 1
-        for rows in file.iter_batches(batch_size=_ROWS):
+        for rows in file.iter_batches(batch_size=_ROWS, columns=chosen):
             X = np.empty((rows.num_rows, len(features)))
             for i, position in enumerate(features):
-                X[:, i] = _numbers(rows.column(position), f"{name}, column {titles[position]}")
+                column = rows.column(keys[position])
+                X[:, i] = _numbers(column, f"{name}, column {titles[position]}")
             check_finite(X, name, first_row, ((i + 1, titles[i]) for i in features))
-            y = None if target is None else _labels(rows.column(target), name, first_row)
+            y = None if target is None else _labels(rows.column(keys[target]), name, first_row)
             first_row += rows.num_rows
-            yield Batch(X, y)
-
-
-def names(path: str, layout: Layout) -> tuple[list[str], str] | None:
-    """Return the names of features and target."""
-    with seekable(path) as stream:
-        titles = _open(stream, title(path)).schema_arrow.names
-    target = layout.target_among(titles, named=True, name=title(path))
-    if target is None:
-        return None
-    return [t for i, t in enumerate(titles) if i != target], titles[target]
+            yield Batch(X, y, names, label)
 
 
 def _open(stream: Stream, name: str) -> Any:
