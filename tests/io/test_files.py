@@ -199,10 +199,7 @@ def test_forged_files(model, tmp_path):
     rng = np.random.default_rng(0)
     outcomes = {"refused": 0, "loaded": 0}
     for _ in range(100):
-        try:
-            forge(tmp_path / "true", tmp_path / "forged", rng)
-        except (ValueError, RecursionError):
-            continue
+        forge(tmp_path / "true", tmp_path / "forged", rng)
         try:
             loaded = vicinal.load(tmp_path / "forged")
         except ModelFormatError:

@@ -23,7 +23,7 @@ def damaged(original: bytes, rng: np.random.Generator) -> Iterator[tuple[str, by
     """Yield without end what a disk, a network or an editor may make of a file."""
     header_end = 8 + int.from_bytes(original[:8], "little")
     while True:
-        a, b = sorted(int(i) for i in rng.integers(0, len(original), 2))
+        a, b = sorted(int(i) for i in rng.choice(len(original), 2, replace=False))
         yield "cut off", original[:b]
         yield "a piece missing", original[:a] + original[b + 1 :]
         yield "a piece twice", original[:b] + original[a:]
@@ -66,7 +66,7 @@ def _other_value(document: Any, spots: list[tuple[Any, Any]], rng: np.random.Gen
         return copy.deepcopy(place[key] if key in _keys(place) else None)
     if rng.random() < 0.05:
         deep: Any = 0
-        for _ in range(int(rng.integers(100, 3000))):
+        for _ in range(int(rng.integers(100, 500))):
             deep = [deep]
         return deep
     return copy.deepcopy(HOSTILE[rng.integers(len(HOSTILE))])

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 from numpy.typing import NDArray
-from safetensors import safe_open
 from safetensors.numpy import save_file
 
 VERSION = 1
@@ -34,7 +34,13 @@ _MOST_THINGS = 1 << 18
 
 _BLANK = b"0" * 64
 _DIGEST = re.compile(rb'(?<=\\"sha256\\":\\")[0-9a-f]{64}(?=\\")')
-_CHUNK = 1 << 20
+
+_TYPES = {
+    **{f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IU" for size in (1, 2, 4, 8)},
+    **{f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)},
+    "BOOL": "?",
+}
+"""The types of arrays by safetensors' names, as NumPy calls them."""
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -78,7 +84,7 @@ def write(path: Path, document: Any, arrays: Mapping[str, NDArray[Any]], library
             header = _read_header(file)
             found = _DIGEST.search(header)
             assert found is not None
-            digest = _digest(file, header)
+            digest = _digest(header, np.fromfile(file, dtype=np.uint8))
             file.seek(found.start())
             file.write(digest)
             file.flush()
@@ -92,6 +98,9 @@ def write(path: Path, document: Any, arrays: Mapping[str, NDArray[Any]], library
 def read(path: Path) -> Contents:
     """Read a file that `write` has written.
 
+    The arrays are views of one buffer, which takes the size of the file: safetensors itself would
+    map the file and copy it. What is believed is what was hashed.
+
     Raises
     ------
     ModelFormatError
@@ -99,19 +108,29 @@ def read(path: Path) -> Contents:
     """
     with path.open("rb") as file:
         header = _read_header(file)
-        entry = _entry(header)
-        found = _DIGEST.search(header)
-        if found is None or found[0] != _digest(file, header):
-            raise ModelFormatError(
-                "it is damaged: it does not have the checksum that it was written with. Restore it"
-                " from a copy, or train the model again"
-            )
-        n_bytes = os.fstat(file.fileno()).st_size
-    with safe_open(path, framework="numpy") as tensors:
-        arrays = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118
+        tensors, entry = _entries(header)
+        data = np.fromfile(file, dtype=np.uint8)
+    found = _DIGEST.search(header)
+    if found is None or found[0] != _digest(header, data):
+        raise ModelFormatError(
+            "it is damaged: it does not have the checksum that it was written with. Restore it"
+            " from a copy, or train the model again"
+        )
     return Contents(
-        entry["document"], arrays, entry["format_version"], entry["library_version"], n_bytes
+        entry["document"],
+        {name: _array(data, **tensor) for name, tensor in tensors.items()},
+        entry["format_version"],
+        entry["library_version"],
+        len(header) + len(data),
     )
+
+
+def _array(
+    data: NDArray[np.uint8], dtype: str, shape: list[int], data_offsets: list[int]
+) -> NDArray[Any]:
+    begin, end = data_offsets
+    array = data[begin:end].view(_TYPES[dtype]).reshape(shape)
+    return np.require(array, requirements="A")  # the writer aligns; others may not
 
 
 def _read_header(file: BinaryIO) -> bytes:
@@ -134,12 +153,14 @@ def _n_things(text: bytes) -> int:
     return sum(text.count(mark) for mark in (b",", b"[", b"{"))
 
 
-def _entry(header: bytes) -> dict[str, Any]:
+def _entries(header: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the entries of the arrays, and that of ours."""
     try:
-        entry = json.loads(json.loads(header[8:])["__metadata__"][_ENTRY])
+        tensors = json.loads(header[8:])
+        entry = json.loads(tensors.pop("__metadata__")[_ENTRY])
         version, library = entry["format_version"], str(entry["library_version"])[:40]
         known = isinstance(version, int) and version >= 1
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         known = False
     if not known:
         raise ModelFormatError("its header is not that of a model file")
@@ -148,13 +169,11 @@ def _entry(header: bytes) -> dict[str, Any]:
             f"it has format {version}, written by vicinal {library}, and this installation reads"
             f" formats up to {VERSION}: upgrade vicinal to read it"
         )
-    return {**entry, "library_version": library}
+    return tensors, {**entry, "library_version": library}
 
 
-def _digest(file: BinaryIO, header: bytes) -> bytes:
+def _digest(header: bytes, data: NDArray[np.uint8]) -> bytes:
     """Hash a whole file, whose digest is taken for blank."""
     digest = hashlib.sha256(_DIGEST.sub(_BLANK, header))
-    file.seek(len(header))
-    while chunk := file.read(_CHUNK):
-        digest.update(chunk)
+    digest.update(memoryview(data))
     return digest.hexdigest().encode()
