@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ class Kind:
 
     type: type
     parts: Callable[[Any], dict[str, Any]]
-    whole: Callable[[dict[str, Any]], Any]
+    whole: Callable[[Mapping[str, Any]], Any]
 
 
 class Encoder:
@@ -104,6 +104,23 @@ class Encoder:
         return self._places[known]
 
 
+class _Parts(Mapping[str, Any]):
+    """The parts of an object, put together when asked for: a small one may refuse a file."""
+
+    def __init__(self, decoder: Decoder, documents: dict[str, Any]) -> None:
+        self._decoder = decoder
+        self._documents = documents
+
+    def __getitem__(self, name: str) -> Any:
+        return self._decoder.decode(self._documents[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._documents)
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+
 class Decoder:
     """Puts objects together; raises where a document makes no sense."""
 
@@ -131,7 +148,7 @@ class Decoder:
             return [self.decode(item) for item in node]
         ((name, content),) = node.items()
         if name in self._kinds:
-            return self._kinds[name].whole({key: self.decode(p) for key, p in content.items()})
+            return self._kinds[name].whole(_Parts(self, content))
         if name not in self._readers:
             raise ModelFormatError(f"{name[:60]!r} is nothing that a model file may hold")
         return self._readers[name](content)

@@ -175,5 +175,5 @@ def _entries(header: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
 def _digest(header: bytes, data: NDArray[np.uint8]) -> bytes:
     """Hash a whole file, whose digest is taken for blank."""
     digest = hashlib.sha256(_DIGEST.sub(_BLANK, header))
-    digest.update(memoryview(data))
+    digest.update(data.data)
     return digest.hexdigest().encode()

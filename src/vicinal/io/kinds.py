@@ -7,8 +7,9 @@ every index that it follows; asking it to answer no queries at all makes it do s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
+from types import SimpleNamespace
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -33,7 +34,7 @@ from vicinal.neighbors.index import KDTreeIndex, NeighbourIndex, make_index
 from vicinal.neighbors.metric import FramedMetric
 from vicinal.problem import Floats, Frame, Problem
 
-Parts = dict[str, Any]
+Parts = Mapping[str, Any]
 Check = Callable[[Any], None]
 
 
@@ -43,16 +44,25 @@ def require(condition: object, what: str) -> None:
         raise ModelFormatError(what)
 
 
-def _record(cls: type, check: Check = lambda whole: None) -> Kind:
-    """Return the kind of a frozen dataclass or a named tuple."""
+def _record(
+    cls: type, check: Check = lambda whole: None, before: Mapping[str, Check] | None = None
+) -> Kind:
+    """Return the kind of a frozen dataclass or a named tuple.
+
+    `check` is given the instance, and `before` a field is put together those that precede it.
+    """
     hints = get_type_hints(cls)
     names = cls._fields if hasattr(cls, "_fields") else [field.name for field in fields(cls)]
 
     def whole(parts: Parts) -> Any:
         require(set(parts) == set(names), f"a {cls.__name__} is incomplete")
+        values: dict[str, Any] = {}
         for name in names:
-            require(fits(parts[name], hints[name]), f"{cls.__name__}.{name} is of a wrong type")
-        made = cls(**parts)
+            if before and name in before:
+                before[name](SimpleNamespace(**values))
+            values[name] = parts[name]
+            require(fits(values[name], hints[name]), f"{cls.__name__}.{name} is of a wrong type")
+        made = cls(**values)
         check(made)
         return made
 
@@ -62,17 +72,20 @@ def _record(cls: type, check: Check = lambda whole: None) -> Kind:
 def _estimator(cls: type[BaseEstimator], check: Check = lambda whole: None) -> Kind:
     """Return the kind of an estimator: its parameters, and what its fit has found."""
 
-    def parts(model: BaseEstimator) -> Parts:
+    def parts(model: BaseEstimator) -> dict[str, Any]:
         model._validate_params()
         fitted = {name: v for name, v in vars(model).items() if _is_fitted_attribute(name)}
         return {"parameters": model.get_params(deep=False), **fitted}
 
     def whole(parts: Parts) -> BaseEstimator:
-        model = cls(**parts.pop("parameters"))
+        model = cls(**parts["parameters"])
         model._validate_params()
-        for name, value in parts.items():
-            require(_is_fitted_attribute(name), f"{cls.__name__} has no attribute {name[:60]!r}")
-            setattr(model, name, value)
+        for name in parts:
+            if name != "parameters":
+                require(_is_fitted_attribute(name), f"{cls.__name__} has no {name[:60]!r}")
+                setattr(model, name, parts[name])
+        named = np.shape(getattr(model, "feature_names_in_", None))
+        require(named in ((), (model.n_features_in_,)), "the features have other names")
         check(model)
         return model
 
@@ -89,7 +102,7 @@ def _is_fitted_attribute(name: str) -> bool:
 _PROBLEM = _record(Problem, lambda problem: _check_problem(problem))
 
 
-def _problem_parts(problem: Problem) -> Parts:
+def _problem_parts(problem: Problem) -> dict[str, Any]:
     """Leave out the arrays that say nothing: no row was dropped, and every weight is one."""
     parts = _PROBLEM.parts(problem)
     if np.array_equal(problem.rows, np.arange(problem.n_rows)):
@@ -100,24 +113,29 @@ def _problem_parts(problem: Problem) -> Parts:
 
 
 def _whole_problem(parts: Parts) -> Problem:
-    n = len(parts["points"])
-    if parts["rows"] is None:
-        parts["rows"] = np.arange(n, dtype=np.int32)
-    if parts["weights"] is None:
-        parts["weights"] = np.ones(n, dtype=np.float32)
-    whole: Problem = _PROBLEM.whole(parts)
+    complete = dict(parts)
+    n = len(complete["points"])
+    if complete["rows"] is None:
+        complete["rows"] = np.arange(n, dtype=np.int32)
+    if complete["weights"] is None:
+        complete["weights"] = np.ones(n, dtype=np.float32)
+    whole: Problem = _PROBLEM.whole(complete)
     return whole
 
 
 # --- Indexes --------------------------------------------------------------------------------------
 
 
-def _index_parts(index: engine.NeighbourIndex) -> Parts:
+def _index_parts(index: engine.NeighbourIndex) -> dict[str, Any]:
     return {"points": index.points, "state": index.state()}
 
 
 def _whole_index(parts: Parts) -> engine.NeighbourIndex:
-    return engine.NeighbourIndex.from_state(parts["points"], parts["state"])
+    points, state = parts["points"], parts["state"]
+    # The engine would convert other types, which takes memory.
+    alike = all(a.dtype in (np.int32, np.float32) for a in state.values() if _is_array(a))
+    require(fits(points, Floats) and alike, "an index has arrays of wrong types")
+    return engine.NeighbourIndex.from_state(points, state)
 
 
 def _whole_kd_tree(parts: Parts) -> NeighbourIndex:
@@ -150,21 +168,27 @@ def _check_problem(problem: Problem) -> None:
     )
 
 
-def _check_local_model(model: LocalModel) -> None:
-    problem, route, n_machines = model.problem, model.route, len(model.machines)
+def _check_machines(model: Any) -> None:
+    """Check all of a local model but its route."""
+    problem, cover, n_machines = model.problem, model.cover, len(model.machines)
     require(
-        _below(model.cover.centres, problem.n_points)
-        and model.cover.owners.shape == (problem.n_points,)
-        and _below(model.cover.owners, n_machines),
+        _below(cover.centres, problem.n_points)
+        and cover.owners.shape == (problem.n_points,)
+        and _below(cover.owners, n_machines),
         "the cover does not fit the training data",
     )
+    nowhere = np.empty(0, dtype=np.int32)
+    model.machines.evaluate(problem, _no_queries(problem), nowhere, model.kernel, n_threads=1)
+
+
+def _check_route(model: LocalModel) -> None:
+    route = model.route
     require(
         route.machine_of.shape == (len(route.index.points),)
-        and _below(route.machine_of, n_machines),
+        and _below(route.machine_of, len(model.machines)),
         "the routes do not lead to the machines",
     )
-    _check_index(route.index, problem)
-    model.decide(_no_queries(problem), n_threads=1)
+    _check_index(route.index, model.problem)
 
 
 def _check_lazy_model(model: LazyModel) -> None:
@@ -213,6 +237,10 @@ def _check_neighbours(model: Any) -> None:
         )
 
 
+def _is_array(part: Any) -> bool:
+    return isinstance(part, np.ndarray)
+
+
 def _below(indices: Any, end: int) -> bool:
     return not indices.size or bool(indices.min() >= 0 and indices.max() < end)
 
@@ -253,7 +281,7 @@ _KINDS = [
     _record(Machines),
     _record(Grid),
     _record(Route),
-    _record(LocalModel, _check_local_model),
+    _record(LocalModel, _check_route, before={"route": _check_machines}),
     _record(LazyModel, _check_lazy_model),
     Kind(engine.NeighbourIndex, _index_parts, _whole_index),
     Kind(KDTreeIndex, lambda index: {"points": index.points}, _whole_kd_tree),
