@@ -84,8 +84,9 @@ def _estimator(cls: type[BaseEstimator], check: Check = lambda whole: None) -> K
             if name != "parameters":
                 require(_is_fitted_attribute(name), f"{cls.__name__} has no {name[:60]!r}")
                 setattr(model, name, parts[name])
-        named = np.shape(getattr(model, "feature_names_in_", None))
-        require(named in ((), (model.n_features_in_,)), "the features have other names")
+        names = getattr(model, "feature_names_in_", None)
+        alike = names is None or names.shape == (model.n_features_in_,)
+        require(alike, "there are not as many names as features")
         check(model)
         return model
 
