@@ -40,8 +40,8 @@ bool worth_a_tile(int k, std::int64_t cache_bytes) {
     return fits(k, std::min<std::int64_t>(cache_bytes, 2 << 20));
 }
 
-// A point's share of C, kept finite: bounds are compared with sums of coefficients.
-float upper_bound(double C, float weight) { return static_cast<float>(std::min(C * weight, 1e30)); }
+// A point's share of C, kept finite and above zero: bounds are compared with sums of coefficients.
+float upper_bound(double C, float weight) { return static_cast<float>(std::clamp(C * weight, 1e-37, 1e30)); }
 
 Kernel kernel_for(const LocalPoints& points, const Settings& settings, std::vector<float>& sample) {
     Kernel kernel = settings.kernel;
@@ -193,19 +193,22 @@ class Evaluator {
         for (int row = 0; row + 1 < m.n_classes; ++row)
             std::copy_n(m.coef + static_cast<std::int64_t>(row) * m.n_sv, m.n_sv,
                         &coef_[static_cast<std::size_t>(row) * width]);
+        double total = 0.0;
+        for (int i = 0; i < m.n_sv; ++i) total += std::abs(coef_[i]);
+        cancels_ = total > most_coefficients;
         values_.resize(width);
         outputs_.resize(std::max(1, m.n_classes * (m.n_classes - 1) / 2));
     }
 
     void decide(const float* x, int n_classes, double* decision) {
         const int width = padded(machine_.n_sv), c = machine_.n_classes;
-        if (c == 2) {
+        if (c == 2 && !cancels_) {
             vfloat sum{};
             for (int at = 0; at < width; at += lanes)
                 sum += load(&coef_[at]) *
                        kernel_(ingredients(kernel_, x, &blocks_[static_cast<std::size_t>(at) * d_], d_));
             outputs_[0] = static_cast<double>(sum_of(sum)) + machine_.bias[0];
-        } else if (c > 2) {
+        } else if (c >= 2) {
             for (int at = 0; at < width; at += lanes)
                 store(&values_[at],
                       kernel_(ingredients(kernel_, x, &blocks_[static_cast<std::size_t>(at) * d_], d_)));
@@ -224,17 +227,25 @@ class Evaluator {
     }
 
   private:
+    // Coefficients of a larger sum cancel so far that single precision has too few digits for them.
+    static constexpr double most_coefficients = 1000.0;
+
     static float sum_of(vfloat v) { return vicinal::sum(v); }
     double part(int row, int first, int count) const {
         const float* coef = &coef_[static_cast<std::size_t>(row) * padded(machine_.n_sv)];
-        double total = 0.0;
-        for (int i = first; i < first + count; ++i) total += static_cast<double>(coef[i]) * values_[i];
-        return total;
+        constexpr int abreast = 8;  // sums that do not wait for each other
+        double sums[abreast] = {};
+        int i = first;
+        for (; i + abreast <= first + count; i += abreast)
+            for (int l = 0; l < abreast; ++l) sums[l] += static_cast<double>(coef[i + l]) * values_[i + l];
+        for (; i < first + count; ++i) sums[0] += static_cast<double>(coef[i]) * values_[i];
+        return std::accumulate(sums, sums + abreast, 0.0);
     }
 
     MachineView machine_{};
     Kernel kernel_;
     int d_ = 0;
+    bool cancels_ = false;
     AlignedVector<float> blocks_, coef_, values_;
     std::vector<double> outputs_;
 };

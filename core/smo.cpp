@@ -185,13 +185,18 @@ void Smo::set_bounds(const float* upper) {
     }
 }
 
-void Smo::grow_bounds(double factor) {
-    double quadratic = 0.0, linear = 0.0;  // the objective of t beta is t^2 quadratic - t linear
+// The objective of a multiple of beta.
+double Smo::objective(double factor) const {
+    double quadratic = 0.0, linear = 0.0;
     for (int i = 0; i < n_; ++i) {
         quadratic += 0.5 * beta_[i] * (static_cast<double>(F_[i]) + y_[i]);
         linear += beta_[i] * y_[i];
     }
-    const bool scale = factor * factor * quadratic - factor * linear < quadratic - linear;
+    return factor * factor * quadratic - factor * linear;
+}
+
+void Smo::grow_bounds(double factor) {
+    const bool scale = objective(factor) < objective();
     for (int i = 0; i < n_; ++i) {
         lo_[i] *= factor;
         hi_[i] *= factor;
@@ -411,7 +416,7 @@ void Smo::find_active_points() {
 }
 
 // Solves for the active points, the others fixed: their part of the gradient stays as it is.
-void Smo::solve_active_points(double tolerance, std::int64_t& iterations, Team* team) {
+void Smo::solve_active_points(double tolerance, std::int64_t most, std::int64_t& iterations, Team* team) {
     const int m = static_cast<int>(active_.size()), stride = padded(m);
     part_.resize(static_cast<std::size_t>(m) * stride);
     gram_->part(active_, part_.data());
@@ -429,7 +434,7 @@ void Smo::solve_active_points(double tolerance, std::int64_t& iterations, Team* 
         inner.hi_[p] = hi_[i];
         inner.set_membership(p);
     }
-    inner.improve(tolerance, iterations, team);
+    inner.improve(tolerance, most, iterations, team);
     for (int p = 0; p < m; ++p) {
         const int i = active_[p];
         const auto step = static_cast<float>(inner.beta_[p] - beta_[i]);
@@ -446,35 +451,52 @@ void Smo::add_to_gradient(float step, int i) {
     for (int k = 0; k < padded(n_); k += lanes) store(&F_[k], load(&F_[k]) + step * load(row + k));
 }
 
-// Brings the gap below the tolerance, as far as the gradient in single precision can tell.
-void Smo::improve(double tolerance, std::int64_t& iterations, Team* team) {
+// Brings the gap below the tolerance, as far as the gradient in single precision can tell. Returns
+// whether it did so before the iterations were `most`.
+bool Smo::improve(double tolerance, std::int64_t most, std::int64_t& iterations, Team* team) {
     const double pair_cost = 8.0 * n_ + 1000;  // operations of one iteration of the pair loop
     double last_cost = 0.0;
-    while (iterations < most_iterations) {
+    while (iterations < most) {
         if (team) team->check();
         // Pairs get three times the time of Newton steps, which thus cannot cost much where they are of no
         // use.
         find_free_points();
         const double allowance = free_.size() < most_free ? std::max(last_cost, newton_cost()) : last_cost;
         const double limit = std::max(n_ / 10.0 + 20.0, 0.5 * allowance / pair_cost);
-        if (iterate(tolerance, static_cast<std::int64_t>(limit), iterations, team)) return;
+        if (iterate(tolerance, static_cast<std::int64_t>(limit), iterations, team)) return true;
         find_active_points();
         find_free_points();
         if (n_ >= 128 && active_.size() < 0.7 * n_ && active_.size() < most_active)
-            solve_active_points(tolerance, iterations, team);
+            solve_active_points(tolerance, most, iterations, team);
         else if (free_.size() < most_free)
             last_cost = settle_free_points(team);
     }
+    return false;
+}
+
+// Improves until the tolerance is reached. Gives up when the gap stays open while many iterations do
+// not lower the objective any more: they then only move rounding errors about.
+bool Smo::descend(double tolerance, std::int64_t& iterations, Team* team) {
+    constexpr double least_descent = 1e-9;
+    const std::int64_t stretch = 100'000 + 20 * static_cast<std::int64_t>(n_);
+    while (iterations < most_iterations) {
+        const double before = objective();
+        const std::int64_t most = std::min(most_iterations, iterations + stretch);
+        if (improve(tolerance, most, iterations, team)) return true;
+        if (!(objective() < before - least_descent * std::abs(before))) return false;
+    }
+    return false;
 }
 
 std::int64_t Smo::solve(double tolerance, Team* team) {
     std::int64_t iterations = 0;
-    for (int round = 0; round < 20; ++round) {  // single precision may reach no smaller tolerance
+    for (int round = 0; round < 20; ++round) {  // until a gradient computed afresh agrees
         const std::int64_t before = iterations;
-        improve(0.9 * tolerance, iterations, team);
-        if (round > 0 && (iterations == before || iterations >= most_iterations)) break;
+        const bool reached = descend(0.9 * tolerance, iterations, team);
+        if (round > 0 && iterations == before) break;
         snap_to_bounds();
         recompute_gradient(team);
+        if (round > 0 && !reached) return most_iterations;
     }
     return iterations;
 }

@@ -78,8 +78,8 @@ class Smo {
     // Multiplies all bounds by a factor >= 1. The next solution starts from this one or from its
     // multiple, whichever has the lower objective: points at their bound stay there in the second.
     void grow_bounds(double factor);
-    // Returns the number of iterations, at which it gives up at `most_iterations`. `team` lets a long
-    // solution be interrupted.
+    // Returns the number of iterations, or `most_iterations` if it gave up: after so many, or where
+    // single precision ends before the tolerance. `team` lets a long solution be interrupted.
     std::int64_t solve(double tolerance, Team* team);
 
     int n() const { return n_; }
@@ -97,8 +97,10 @@ class Smo {
     double settle_free_points(Team* team);
     void find_active_points();
     void add_to_gradient(float step, int i);
-    void improve(double tolerance, std::int64_t& iterations, Team* team);
-    void solve_active_points(double tolerance, std::int64_t& iterations, Team* team);
+    double objective(double factor = 1.0) const;
+    bool descend(double tolerance, std::int64_t& iterations, Team* team);
+    bool improve(double tolerance, std::int64_t most, std::int64_t& iterations, Team* team);
+    void solve_active_points(double tolerance, std::int64_t most, std::int64_t& iterations, Team* team);
 
     GramRows* gram_ = nullptr;
     int n_ = 0;

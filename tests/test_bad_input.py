@@ -10,7 +10,8 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.callback import ProgressBar
 from sklearn.datasets import make_moons
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.svm import SVC
 
 from vicinal import (
     KNNSVC,
@@ -378,3 +379,57 @@ def test_the_engine_indexes_finite_points_only(structure, value):
         points[at] = value
         with pytest.raises(ValueError, match="points must be finite"):
             engine.NeighbourIndex(points, structure=structure)
+
+
+@pytest.mark.parametrize("scale", [1e8, 1e150])
+def test_a_tolerance_out_of_reach_is_given_up_soon(scale):
+    """Unscaled features leave a linear kernel no digits in single precision: this took hours."""
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(60, 2))
+    y = (points[:, 0] + 0.5 * rng.normal(size=60) > 0).astype(int)
+    model = FaLKSVC(60, 60, kernel="linear")
+    with pytest.warns(ConvergenceWarning, match="Scale the features"):
+        model.fit(points * scale, y)
+    assert model.score(points * scale, y) > 0.6
+
+
+@pytest.mark.parametrize("C", [1e4, 1e6, 1e8])
+def test_coefficients_that_cancel(C):
+    """At a large C decisions are small differences of large sums."""
+    rng = np.random.default_rng(0)
+    points = np.round(rng.normal(size=(150, 2)))
+    y = ((points**2).sum(axis=1) > 2) ^ (rng.random(150) < 0.1)
+    model = FaLKSVC(150, 150, gamma=1.0, C=C).fit(points, y)
+    np.testing.assert_array_equal(
+        model.predict(points), SVC(gamma=1.0, C=C).fit(points, y).predict(points)
+    )
+
+
+def test_bounds_that_underflow():
+    model = FaLKSVC(40, C=1e-30).fit(X, Y, np.full(len(X), 1e-20))
+    assert np.isfinite(model.decision_function(QUERIES)).all()
+
+
+def test_a_failed_change_changes_nothing():
+    far = np.full((1, 2), 1e9)
+    classifier = CoverTreeClassifier(metric="poly", degree=8).fit(X, Y)
+    expected = classifier.predict(QUERIES)
+    with pytest.raises(ValueError, match="scale the features"):
+        classifier.fit(np.repeat(far, 3, axis=0), ["a", "b", "c"])
+    np.testing.assert_array_equal(classifier.predict(QUERIES), expected)
+    tree = CoverTree(X, metric="poly", degree=8)
+    with pytest.raises(ValueError, match="scale the features"):
+        tree.insert(far)
+    assert len(tree) == len(tree.levels()) == len(X)
+
+
+def test_ids_are_integers():
+    tree = CoverTree(X)
+    for ids in ([2.7], np.ones(len(X), dtype=bool)):
+        with pytest.raises(TypeError, match="ids must hold integers"):
+            tree.remove(ids)
+
+
+def test_a_single_point_has_no_neighbours():
+    with pytest.raises(ValueError, match="one training point"):
+        CoverTreeNeighbors(n_neighbors=1).fit([[0.0]]).kneighbors_graph()

@@ -201,3 +201,39 @@ def test_full_search_is_the_cross_validation_of_all_candidates():
         for C in (1, 16)
     ]
     np.testing.assert_allclose(1 - model.cv_results_["mean_test_score"], errors, atol=1.01 / 72)
+
+
+@pytest.mark.parametrize("search", ["race", "full"])
+def test_what_is_reported_is_what_is_trained(search):
+    """On data of few distinct values candidates tie, or differ by a rounding error."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X = np.round(rng.normal(size=(rng.integers(20, 120), 2)), rng.integers(0, 2))
+        y = rng.integers(0, 2, len(X))
+        model = FaLKSVCCV(
+            (3, 6, 12, 24), C=(1, 16), n_centres=4, search=search, random_state=seed
+        ).fit(X, y)  # fmt: skip
+        plain = FaLKSVC(**model.best_params_).fit(X, y)
+        np.testing.assert_array_equal(plain.decision_function(X), model.decision_function(X))
+        chosen = {k: v for k, v in model.best_params_.items() if k != "n_assigned"}
+        row = model.cv_results_["params"].index(chosen)
+        assert model.cv_results_["rank_test_score"][row] == 1
+        assert model.cv_results_["mean_test_score"][row] == model.best_score_
+
+
+@pytest.mark.parametrize("n", range(2, 9))
+def test_a_race_on_a_handful_of_points(n):
+    X = np.arange(2.0 * n).reshape(n, 2)
+    model = FaLKSVCCV(n_neighbors=(2, 3, 4), random_state=0).fit(X, np.arange(n) % 2)
+    assert model.best_params_["n_neighbors"] <= n
+
+
+@pytest.mark.filterwarnings("ignore:n_neighbors=100 exceeds")
+def test_best_parameters_are_parameters():
+    X, y, _ = binary(n=60)
+    model = FaLKSVCCV(n_neighbors=100, n_assigned=80, random_state=0).fit(X, y)
+    FaLKSVC(**model.best_params_).fit(X, y)
+    model.set_params(refit=False).fit(X[:40], y[:40])
+    assert {name for name in vars(model) if name.endswith("_")} == {
+        "n_features_in_", "best_params_", "best_score_", "cv_results_", "fit_report_",
+    }  # fmt: skip

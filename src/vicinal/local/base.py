@@ -48,7 +48,7 @@ class LocalClassifier(ClassifierMixin, BaseEstimator):
         "kernel": [StrOptions({"linear", "rbf", "poly"})],
         "gamma": [StrOptions({"scale", "local"}), Interval(Real, 0, None, closed="neither")],
         "gamma_percentile": [Interval(Real, 0, 100, closed="both")],
-        "degree": [Interval(Integral, 1, None, closed="left")],
+        "degree": [Interval(Integral, 1, 1000, closed="both")],
         "coef0": [Interval(Real, 0, None, closed="left")],
         "multi_class": [StrOptions({"local", "global"})],
         "class_weight": [StrOptions({"balanced"}), dict, None],

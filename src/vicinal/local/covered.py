@@ -23,6 +23,19 @@ N_STEPS = 100
 """Steps of progress that callbacks hear of while machines are trained."""
 
 
+FITTED = (
+    "classes_",
+    "models_",
+    "centres_",
+    "owners_",
+    "n_machines_",
+    "n_unanimous_",
+    "n_support_",
+    "fit_report_",
+)
+"""The attributes that tell of the machines."""
+
+
 def with_one_C(C: float) -> Trainer:
     """Return the trainer that gives all machines the same C."""
 
@@ -97,16 +110,17 @@ def _fitted_attributes(
     problem: Problem, models: list[LocalModel], report: Report
 ) -> dict[str, Any]:
     n_support = np.concatenate([model.machines.n_support for model in models])
-    return {
-        "classes_": problem.classes,
-        "models_": models,
-        "centres_": np.concatenate([m.problem.rows[m.cover.centres] for m in models]),
-        "owners_": _owners(problem, models),
-        "n_machines_": len(n_support),
-        "n_unanimous_": sum(int(model.machines.unanimous.sum()) for model in models),
-        "n_support_": n_support,
-        "fit_report_": report,
-    }
+    values = (
+        problem.classes,
+        models,
+        np.concatenate([m.problem.rows[m.cover.centres] for m in models]),
+        _owners(problem, models),
+        len(n_support),
+        sum(int(model.machines.unanimous.sum()) for model in models),
+        n_support,
+        report,
+    )
+    return dict(zip(FITTED, values, strict=True))
 
 
 def _owners(problem: Problem, models: list[LocalModel]) -> NDArray[np.int32]:

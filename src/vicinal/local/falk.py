@@ -85,7 +85,9 @@ class FaLKSVC(_FixedParameters):
     degree : int, default=3
         Of the kernel "poly".
     coef0 : float, default=0.0
-        Of the kernel "poly": 0 makes it homogeneous, 1 inhomogeneous.
+        Of the kernel "poly": 0 makes it homogeneous, 1 inhomogeneous. If it is a hundred times
+        gamma times the squared length of the points, or more, single precision has few digits left
+        for what distinguishes them.
     centres : {"levels", "random"}, default="levels"
         Candidates come by the levels of a cover tree, so that early centres are far apart, or in
         random order.
@@ -99,7 +101,7 @@ class FaLKSVC(_FixedParameters):
     class_weight : dict or "balanced", default=None
         Factors of C for each class.
     algorithm : {"auto", "tree", "scan", "kd_tree"}, default="auto"
-        How neighbours are found; all ways give the same.
+        How neighbours are found; all ways give the same, up to rounding.
     tol : float, default=1e-3
         Tolerance of the solver, as in :class:`sklearn.svm.SVC`.
     cache_size : float, default=200

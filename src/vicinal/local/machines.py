@@ -102,8 +102,9 @@ class Machines:
         machines = cls(**arrays)
         if (machines.n_iter >= engine.MOST_ITERATIONS).any():
             warnings.warn(
-                f"The solver gave up on a machine after {engine.MOST_ITERATIONS:,} iterations:"
-                " scale the features, or lower C, or raise tol.",
+                f"The solver gave up on a machine: single precision, or"
+                f" {engine.MOST_ITERATIONS:,} iterations, ended before it reached tol. Scale the"
+                " features, or lower C, or raise tol.",
                 ConvergenceWarning,
                 stacklevel=2,
             )

@@ -133,7 +133,7 @@ def search_parameters(
         races.append(race)
         affordable, work = len(centres), None
         if search == "race":
-            affordable = max(_FIRST, len(centres) * sizes[0] // k)
+            affordable = min(len(centres), max(_FIRST, len(centres) * sizes[0] // k))
             work = _MOST_WORK * n_centres * race.alive.size * sizes[0] // k
             if before is not None:
                 race.alive = binary_dilation(before.alive)  # its neighbours on the grid too

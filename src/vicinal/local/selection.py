@@ -18,7 +18,7 @@ from vicinal.kernels import KernelName, Metric
 from vicinal.local.base import LocalClassifier, or_several
 from vicinal.local.candidates import Candidate, check_grid, kernel_candidates
 from vicinal.local.cover import Order
-from vicinal.local.covered import N_STEPS, CoveredClassifier, with_one_C
+from vicinal.local.covered import FITTED, N_STEPS, CoveredClassifier, with_one_C
 from vicinal.local.internal import Grid, with_its_own_parameters
 from vicinal.local.model import Indexes
 from vicinal.local.progress import Progress, Report, all_or_nothing, count, hook_arguments, timed
@@ -227,7 +227,8 @@ class FaLKSVCCV(CoveredClassifier):
             if self.refit:
                 self._refit(problem, best, report, context, hooks)
             else:
-                self.__dict__.pop("models_", None)  # of an earlier fit
+                for name in FITTED:  # by an earlier fit
+                    self.__dict__.pop(name, None)
                 self.fit_report_ = report
             context.call_on_fit_task_end(**hooks, reconstruction_attributes={})
         return self
@@ -280,8 +281,9 @@ class FaLKSVCCV(CoveredClassifier):
                 break
         progress.reach(1.0)
         choosing.call_on_fit_task_end(**hooks)
-        self._keep(families)
-        return min(families, key=lambda family: family.results.best_error())
+        best = min(families, key=lambda family: family.results.best_error())
+        self._keep(families, best)
+        return best
 
     def _refit(
         self, problem: Problem, best: _Family, report: Report, context: Any, hooks: dict[str, Any]
@@ -305,12 +307,14 @@ class FaLKSVCCV(CoveredClassifier):
         )
         training.call_on_fit_task_end(**hooks, reconstruction_attributes={})
 
-    def _keep(self, families: list[_Family]) -> None:
+    def _keep(self, families: list[_Family], best_family: _Family) -> None:
         """Set what a person wants to know of the selection, in scikit-learn's form."""
         params: list[dict[str, Any]] = []
         rows: list[tuple[float, float, int, bool]] = []
+        best = 0
         for family in families:
             results = family.results
+            winner = (results.best_size, *results.winners[results.best_size])
             sizes, grid = enumerate(results.sizes), results.grid
             n_tried, means, stds = results.n_tried(), results.mean(), results.std()
             for (size, k), (c, C), (p, apart) in product(
@@ -318,10 +322,13 @@ class FaLKSVCCV(CoveredClassifier):
             ):
                 at = (size, p, c)
                 if n_tried[at]:
+                    if family is best_family and at == winner:
+                        best = len(params)
                     params.append({"n_neighbors": k, "C": C, **apart})
                     rows.append((1 - means[at], stds[at], n_tried[at], results.alive[at]))
         mean, std, n_centres, alive = map(np.asarray, zip(*rows, strict=True))
         merit = np.where(alive, mean, mean - 2.0)  # the dropped ones come last
+        merit[best] = merit.max()  # equal means may differ in their last digits
         self.cv_results_ = {
             "params": params,
             **{f"param_{name}": _column(params, name) for name in _names(params)},
@@ -330,12 +337,11 @@ class FaLKSVCCV(CoveredClassifier):
             "rank_test_score": rankdata(-merit, method="min").astype(np.int32),
             "n_centres": n_centres,
         }
-        best = int(merit.argmax())
         self.best_score_ = float(mean[best])
         k = params[best]["n_neighbors"]
         self.best_params_: dict[str, Any] = {
             **params[best],
-            "n_assigned": self.n_assigned or max(1, k // 4),
+            "n_assigned": min(k, self.n_assigned or max(1, k // 4)),
         }
 
 

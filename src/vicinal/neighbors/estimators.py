@@ -43,17 +43,18 @@ class _Neighbours(BaseEstimator):
     n_jobs: int | None
 
     def _index(self, X: NDArray[Any]) -> None:
-        self._metric = FramedMetric.of(
+        metric = FramedMetric.of(
             X, self.metric, gamma=self.gamma, degree=self.degree, coef0=self.coef0
         )
         self._index_ = make_index(
-            self._metric.frame.apply(X),
-            self._metric.engine,
+            metric.frame.apply(X),
+            metric.engine,
             algorithm=self.algorithm,
             k=self.n_neighbors,
             base=self.base,
             n_threads=self._n_threads,
         )
+        self._metric = metric
         self.n_samples_fit_ = len(X)
 
     @property
@@ -77,6 +78,8 @@ class _Neighbours(BaseEstimator):
             squared, indices = self._index_.query(self._queries(X), k, n_threads=self._n_threads)
             return self._metric.distances(squared), indices.astype(np.intp)
         # Every training point, without itself.
+        if self.n_samples_fit_ == 1:
+            raise ValueError("There is one training point only, which has no neighbours: give X.")
         k = self._at_most(k, self.n_samples_fit_ - 1)
         squared, indices = self._index_.query(self._index_.points, k + 1, n_threads=self._n_threads)
         other = indices != np.arange(self.n_samples_fit_)[:, None]
@@ -97,7 +100,8 @@ class CoverTreeNeighbors(_Neighbours):
     radius : float, default=1.0
     algorithm : {"auto", "tree", "scan", "kd_tree"}, default="auto"
         "tree" is the cover tree, "scan" looks at every point, "kd_tree" is SciPy's, and "auto"
-        chooses by a probe of the data. All give the same neighbours.
+        chooses by a probe of the data. All give the same neighbours, up to rounding: "kd_tree"
+        measures in double precision, so that distances which are equal for the others may not be.
     base : float, default=None
         Ratio of the distances of two neighbouring levels of the cover tree.
     metric : {"euclidean", "linear", "rbf", "poly"}, default="euclidean"
@@ -313,7 +317,8 @@ class CoverTreeClassifier(ClassifierMixin, _Neighbours):
         "distance" counts a neighbour by one over its distance.
     algorithm : {"auto", "tree", "scan", "kd_tree"}, default="auto"
         "tree" is the cover tree, "scan" looks at every point, "kd_tree" is SciPy's, and "auto"
-        chooses by a probe of the data. All give the same neighbours.
+        chooses by a probe of the data. All give the same neighbours, up to rounding: "kd_tree"
+        measures in double precision, so that distances which are equal for the others may not be.
     base : float, default=None
         Ratio of the distances of two neighbouring levels of the cover tree.
     metric : {"euclidean", "linear", "rbf", "poly"}, default="euclidean"
@@ -380,8 +385,8 @@ class CoverTreeClassifier(ClassifierMixin, _Neighbours):
         """
         data, labels = validate_data(self, X, y, dtype=FLOATS)
         check_classification_targets(labels)
-        self.classes_, self._targets = np.unique(labels, return_inverse=True)
         self._index(data)
+        self.classes_, self._targets = np.unique(labels, return_inverse=True)
         return self
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:

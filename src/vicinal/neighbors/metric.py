@@ -19,7 +19,7 @@ METRIC_CONSTRAINTS: dict[str, list[Any]] = {
     "base": [Interval(Real, 1.01, None, closed="left"), None],
     "metric": [StrOptions({"euclidean", "linear", "rbf", "poly"})],
     "gamma": [Interval(Real, 0, None, closed="neither")],
-    "degree": [Interval(Integral, 1, None, closed="left")],
+    "degree": [Interval(Integral, 1, 1000, closed="both")],
     "coef0": [Interval(Real, 0, None, closed="left")],
     "n_jobs": [Integral, None],
 }

@@ -210,6 +210,14 @@ class CoverTree:
         """
         data = check_array(X, dtype=self._data.dtype, input_name="X")
         self._check_width(data)
+        before = dict(vars(self))
+        try:
+            return self._insert(data)
+        except BaseException:
+            vars(self).update(before)
+            raise
+
+    def _insert(self, data: NDArray[Any]) -> Ids:
         new = np.arange(self._n_ids, self._n_ids + len(data))
         self._n_ids += len(data)
         points = self._metric.frame.apply(data)
@@ -230,7 +238,9 @@ class CoverTree:
         ----------
         ids : array-like of int
         """
-        wanted = np.unique(np.asarray(ids, dtype=np.int64))
+        wanted = np.unique(np.asarray(ids))
+        if wanted.dtype.kind not in "iu":
+            raise TypeError(f"ids must hold integers; got {wanted.dtype}.")
         at = np.searchsorted(self._ids, wanted)
         known = at < len(self._ids)
         known[known] = self._ids[at[known]] == wanted[known]
