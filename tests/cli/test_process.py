@@ -44,7 +44,12 @@ def start(*arguments, **streams):
         (["predict", "test.svm", "-m", "absent"], 1, "absent: No such file"),
         (["evaluate", "test.svm"], 2, "evaluate needs a model, -m MODEL, or true labels"),
         (["evaluate", "-", "--labels", "-"], 2, "cannot both be standard input"),
-        (["convert", "test.svm", "test.svm"], 2, "the same file"),
+        (["convert", "test.svm", "./test.svm"], 2, "./test.svm is the same file as test.svm"),
+        (["train", "train.svm", "-o", "train.svm"], 2, "the same file as train.svm, which is read"),
+        (["tune", "train.svm", "-o", "./train.svm"], 2, "the same file as train.svm"),
+        (["predict", "test.svm", "-m", "m", "-o", "test.svm"], 2, "the same file as test.svm"),
+        (["predict", "a", "-m", "test.svm", "-o", "test.svm"], 2, "the same file as test.svm"),
+        (["report", "test.svm", "-o", "./test.svm"], 2, "the same file as test.svm"),
         (["bogus"], 2, "No such command 'bogus'. See vicinal --help."),
     ],
 )

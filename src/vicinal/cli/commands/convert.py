@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from vicinal.cli import options, show
-from vicinal.cli.errors import UsageError
 from vicinal.cli.formats import Format
 
 
@@ -34,8 +33,9 @@ def convert(
     A data file is held in memory meanwhile. In CSV, TSV and Parquet the labels become the last
     column, below names; svmlight and NPZ have no names of features.
     """
-    from vicinal.cli.data.streams import ending
+    from vicinal.cli.data.streams import check_not_input, ending
 
+    check_not_input(output, source)
     if ending(output) == ".onnx":
         result = _to_onnx(source, output)
     else:
@@ -69,8 +69,6 @@ def _to_data(
     from vicinal.cli.data.streams import check_folder
 
     check_folder(output)
-    if source == output != "-":
-        raise UsageError("FROM and TO are the same file.")
     data = data_file(source, format, target, zero_based).read()
     write(output, to, data)
     return {"data": output, "points": len(data.X), "features": data.X.shape[1]}

@@ -37,7 +37,7 @@ def train(
 
     estimator = build(model, settings or [], jobs=jobs, seed=seed)
     pipeline = with_scaler(estimator, scale)
-    _check_place(output)
+    _check_place(output, data)
     report = _fit(pipeline, data_file(data, format, target, zero_based))
     report["seconds"]["saving"] = _save(pipeline, output)
     report["model"] = output
@@ -77,7 +77,7 @@ def tune(
         raise UsageError("without a refit there is no model to save: leave out --set refit.")
     pipeline = with_scaler(estimator, scale)
     if output is not None:
-        _check_place(output)
+        _check_place(output, data)
     report = _fit(pipeline, data_file(data, format, target, zero_based))
     if output is not None:
         report["seconds"]["saving"] = _save(pipeline, output)
@@ -163,13 +163,14 @@ def _n_support_vectors(estimator: Any) -> int | None:
     return int(estimator.n_support_.sum()) if hasattr(estimator, "n_support_") else None
 
 
-def _check_place(output: str) -> None:
+def _check_place(output: str, data: str) -> None:
     """Raise before a long fit if its model could not be saved afterwards."""
-    from vicinal.cli.data.streams import STANDARD, check_folder
+    from vicinal.cli.data.streams import STANDARD, check_folder, check_not_input
 
     if output == STANDARD:
         raise UsageError("a model is saved as a file: give -o a name.")
     check_folder(output)
+    check_not_input(output, data)
     if Path(output).exists() and not Path(output).is_file():
         raise UsageError(f"{output} is no plain file, and a model cannot be saved there.")
 

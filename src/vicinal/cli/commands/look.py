@@ -87,10 +87,11 @@ def report(
 ) -> None:
     """Write a page about a model, and about how it does on DATA."""
     from vicinal.cli.data import data_file
-    from vicinal.cli.data.streams import check_folder
+    from vicinal.cli.data.streams import check_folder, check_not_input
     from vicinal.report import model_report
 
     check_folder(output)
+    check_not_input(output, model, data)
     loaded = load(model, jobs=jobs)
     X = y = None
     if data is not None:

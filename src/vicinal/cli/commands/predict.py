@@ -37,9 +37,10 @@ def predict(
     piece, so that a file may be larger than memory.
     """
     from vicinal.cli.data import data_file
-    from vicinal.cli.data.streams import STANDARD, sink
+    from vicinal.cli.data.streams import STANDARD, check_not_input, sink
     from vicinal.cli.predictor import Predictor
 
+    check_not_input(output, data, model)
     file = data_file(data, format, target, zero_based)
     predictor = Predictor(model, file, jobs=jobs, decision=decision, labels=False)
     labels: list[Any] = []

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
-from vicinal.cli.errors import DataError
+from vicinal.cli.errors import DataError, UsageError
 
 STANDARD = "-"
 
@@ -122,6 +122,16 @@ def sink(path: str) -> Iterator[Stream]:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def check_not_input(output: str, *inputs: str | None) -> None:
+    """Raise if what is written would replace what is read."""
+    for given in inputs:
+        if given is None or STANDARD in (given, output):
+            continue
+        there = Path(output).is_file() and Path(given).exists()
+        if there and Path(output).samefile(given):
+            raise UsageError(f"{output} is the same file as {given}, which is read: write another.")
 
 
 def check_folder(path: str) -> None:
