@@ -408,3 +408,19 @@ def test_text_is_read_as_it_is_needed(problem, ending, monkeypatch):
         rows += len(batch.X)
         assert stream.tell() <= 1000 * i
     assert rows == len(problem.X)
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.svm"])
+def test_threads_of_arrow_hold_no_python_objects(data, name, monkeypatch):
+    """They may free what they hold when the interpreter ends, which aborts the process."""
+    pyarrow = pytest.importorskip("pyarrow")
+    write(name, None, data)
+    read, given = delimited.arrow_csv.read_csv, []
+
+    def spy(stream, **options):
+        given.append(stream)
+        return read(stream, **options)
+
+    monkeypatch.setattr(delimited.arrow_csv, "read_csv", spy)
+    equal(DataFile(name).read(), data)
+    assert [type(stream) for stream in given] == [pyarrow.BufferReader]

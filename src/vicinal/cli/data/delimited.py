@@ -9,14 +9,14 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from io import BytesIO, StringIO
+from io import StringIO
 from math import isinf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal.cli.data.arrow import arrow_csv, pyarrow
+from vicinal.cli.data.arrow import arrow_csv, held_by_arrow, pyarrow
 from vicinal.cli.data.batch import Batch, Layout
 from vicinal.cli.data.labels import as_text
 from vicinal.cli.data.streams import Stream, source, title
@@ -107,7 +107,7 @@ def _parse_fast(text: bytes, columns: Columns) -> Batch | None:
         types[titles[columns.target]] = pyarrow.string()
     try:
         table = arrow_csv.read_csv(
-            BytesIO(text),
+            held_by_arrow(text),
             read_options=arrow_csv.ReadOptions(column_names=titles),
             parse_options=arrow_csv.ParseOptions(delimiter=columns.delimiter),
             convert_options=arrow_csv.ConvertOptions(

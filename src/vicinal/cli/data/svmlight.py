@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
-from vicinal.cli.data.arrow import arrow_csv, pyarrow
+from vicinal.cli.data.arrow import arrow_csv, held_by_arrow, pyarrow
 from vicinal.cli.data.batch import Batch, Layout
 from vicinal.cli.data.labels import natural
 from vicinal.cli.data.streams import Stream, source, title
@@ -67,7 +67,7 @@ def _parse_fast(text: bytes, zero_based: bool) -> Batch | None:
     pairs = pairs.replace(b"-1:+", b"-1:")  # "+1" is a label as good as "1"
     try:
         table = arrow_csv.read_csv(
-            BytesIO(pairs.translate(_SPACES_TO_LINES)),
+            held_by_arrow(pairs.translate(_SPACES_TO_LINES)),
             read_options=arrow_csv.ReadOptions(column_names=["index", "value"]),
             parse_options=arrow_csv.ParseOptions(delimiter=":", quote_char=False),
             convert_options=arrow_csv.ConvertOptions(
