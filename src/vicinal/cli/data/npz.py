@@ -25,7 +25,7 @@ def batches(path: str, layout: Layout) -> Iterator[Batch]:
         except DataError:
             raise
         except (BadZipFile, EOFError, AttributeError, TypeError, ValueError) as error:
-            raise DataError(f"{name} is no NPZ archive of arrays: {error}") from error
+            raise DataError(f"{name} is no NPZ archive of arrays{_reason(error)}") from error
     check_finite(X, name, 1, ((i, "") for i in range(1, X.shape[1] + 1)))
     yield Batch(X, y)
 
@@ -52,8 +52,13 @@ def _checked(arrays: Any, name: str, layout: Layout) -> tuple[Any, Any]:
 def _array(arrays: Any, key: str, name: str) -> Any:
     try:
         return arrays[key]
-    except ValueError as error:  # an array of objects, which only a pickle can hold
-        raise DataError(f"{name}: array {key} cannot be read: {error}") from error
+    except ValueError as error:
+        raise DataError(f"{name}: array {key} cannot be read{_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Return why, without NumPy's advice to trust a pickle."""
+    return ": it holds Python objects." if "pickle" in str(error) else f": {error}"
 
 
 def write(stream: Stream, X: NDArray[Any], y: NDArray[Any], names: list[str], target: str) -> None:
