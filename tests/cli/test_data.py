@@ -137,6 +137,8 @@ ROWS = [[1.5, 2.0], [-3.0, 0.25]]
         ('"a, b",b,c\n1.5, 2, x\n-3, .25 ,y z\n', ["x", "y z"]),
         ('1.5,2,"x, y"\n-3,.25,"z"\n', ["x, y", "z"]),
         ("0,1,kind\n1.5,2,1\n-3,.25,2\n", [1, 2]),
+        ("a,b;left;kind\n1.5;2;7\n-3;.25;8\n", [7, 8]),
+        ("1.5,2,1_0\n-3,.25,1_1\n", ["1_0", "1_1"]),
     ],
 )
 @pytest.mark.parametrize("arrow", [True, False])
@@ -229,6 +231,16 @@ def test_zero_based():
         ("a.csv", "1,2,0\n1,2\n", "line 2: 2 columns, where the first line has 3"),
         ("a.csv", "1,2,0\n1,2,\n", "line 2, column 3: the label is missing"),
         ("a.csv", "1\n2\n", "a.csv has no features"),
+        ("a.csv", "a,b,y\n1_0,2,0\n", "a.csv, line 2, column 1 (a): '1_0' is no number"),
+        ("a.svm", "1 1:1_0\n", "a.svm, line 1, column 2: the value of '1:1_0' is no finite number"),
+        ("a.csv", "a;y\n0,5;1\n", "(a): '0,5' is no number: numbers have a decimal point, and no"),
+        ("a.csv", "a,y\nb,z\n", "'a' is no number (line 1 was taken as data: --header says"),
+        ("a.csv", "# by x\na,b\n1,2\n", "two columns or more. (line 1 was taken as data: --header"),
+        ("a.csv", "a,b,y\r1,2,0\r", "a.csv: lines end with a carriage return alone"),
+        ("a.csv", 'a,y\n1,"x\ny"\n2,z\n', "a.csv"),
+        ("a.csv", "a,b,y\n", "a.csv has a header and no rows"),
+        ("a.txt", "1,2,0\n", "line 1, column 1: the label '1,2,0' is no number"),
+        ("a.txt", "1,2,0\n", "(is this CSV? Then say --format csv)"),
         ("a.csv", "", "a.csv is empty"),
         ("a.svm", "", "a.svm is empty"),
         ("a.svm", "# nothing\n", "a.svm is empty"),
@@ -275,7 +287,7 @@ def test_text_that_is_none(vicinal):
         ({"X": [["a"]], "y": [1]}, "X must be a table of numbers"),
         ({"X": [[1.0]], "y": [1, 2]}, "X has 1 rows, and y has shape (2,)"),
         ({"X": [[1.0, 2.0], [np.nan, 0]], "y": [1, 2]}, "row 2, column 1: a value is missing"),
-        ({"X": [[1.0]], "y": np.array([None])}, "array y cannot be read"),
+        ({"X": [[1.0]], "y": np.array([None])}, "array y cannot be read: it holds Python objects."),
     ],
 )
 def test_wrong_archives(arrays, message):
@@ -283,6 +295,69 @@ def test_wrong_archives(arrays, message):
     with pytest.raises(DataError) as caught:
         DataFile("a.npz").read()
     assert message in str(caught.value)
+    assert "allow_pickle" not in str(caught.value)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r"])
+def test_labels_of_several_lines(end):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table({"a": [1.0, 2.0], "y": ["x", f"y{end}es"]})
+    parquet.write_table(table, "a.parquet")
+    with pytest.raises(
+        DataError, match=r"a.parquet: the label 'y\\[nr]es' holds the end of a line"
+    ):
+        DataFile("a.parquet").read()
+
+
+@pytest.mark.parametrize(
+    ("content", "header", "n_rows", "names"),
+    [
+        ("1,2,3\n4,5,6\n", None, 2, None),
+        ("1,2,3\n4,5,6\n", True, 1, ["1", "2"]),
+        ("a,b,c\n4,5,6\n", None, 1, ["a", "b"]),
+        ("1,2,c\n4,5,6\n", False, 2, None),
+    ],
+)
+def test_header(content, header, n_rows, names):
+    with open("data.csv", "w") as file:
+        file.write(content)
+    found = DataFile("data.csv", layout=Layout(header=header)).read()
+    assert (len(found.X), found.names) == (n_rows, names)
+
+
+def test_header_of_numbers(vicinal, problem):
+    rows = "".join(f"{a},{b},{label}\n" for (a, b), label in zip(problem.X, problem.y, strict=True))
+    with open("data.csv", "w") as file:
+        file.write("10,20,30\n" + rows)
+    train = ("train", "data.csv", "-o", "m", "--set", "n_neighbors=50", "--json")
+    done = vicinal(*train)
+    assert done.json["classes"] == [0, 1, 30]
+    assert done.stderr.startswith("vicinal: warning: the class 30 occurs in the first row of data")
+    done = vicinal(*train, "--header", "--target", "30")
+    assert done.json["classes"] == [0, 1]
+    assert done.stderr == ""
+
+
+def test_data_without_rows_for_a_model(vicinal, problem):
+    write("data.csv", None, Data(problem.X, problem.y, ["a", "b"], "y"))
+    assert vicinal("train", "data.csv", "-o", "m", "--set", "n_neighbors=50").code == 0
+    for content, message in [("", "is empty: it has no rows"), ("a,b,y\n", "has a header and no")]:
+        with open("none.csv", "w") as file:
+            file.write(content)
+        for command in (["predict", "-o", "labels"], ["evaluate"]):
+            done = vicinal(command[0], "none.csv", "-m", "m", *command[1:])
+            assert (done.code, done.stdout) == (1, b"")
+            assert f"none.csv {message}" in done.stderr
+    assert not Path("labels").exists()
+
+
+def test_values_too_large_to_be_standardised(vicinal):
+    with open("data.csv", "w") as file:
+        file.write("1,0\n1e308,1\n" * 5)
+    done = vicinal("train", "data.csv", "-o", "m", "--scale", "standard")
+    assert done.code == 1
+    assert done.stderr == "vicinal: data.csv: values are too large for --scale standard.\n"
 
 
 def test_wrong_tables():

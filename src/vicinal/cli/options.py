@@ -30,6 +30,14 @@ TargetOption = Annotated[
         " Default: the last, or the only one that is no feature of a model trained with names.",
     ),
 ]
+HeaderOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Line 1 of CSV and TSV has the names of the columns, or not. Default: it has if a"
+        " column begins with text there and goes on with a number.",
+    ),
+]
 ZeroBasedOption = Annotated[
     bool, typer.Option("--zero-based", help="Features of svmlight files count from 0, not 1.")
 ]

@@ -69,8 +69,6 @@ class Predictor:
                 raise DataError(f"{self._file.title} has no labels to compare with.")
             true.append(batch.y)
             codes.append(found)
-        if not true:
-            raise DataError(f"{self._file.title} is empty: it has no rows.")
         return np.concatenate(true), self.classes[np.concatenate(codes)]
 
 

@@ -25,6 +25,7 @@ def convert(
     ] = None,
     target: options.TargetOption = None,
     format: options.FormatOption = None,
+    header: options.HeaderOption = None,
     zero_based: options.ZeroBasedOption = False,
     json: options.JsonOption = False,
 ) -> None:
@@ -39,7 +40,7 @@ def convert(
     if ending(output) == ".onnx":
         result = _to_onnx(source, output)
     else:
-        result = _to_data(source, output, to, format, target, zero_based)
+        result = _to_data(source, output, to, format, target, zero_based, header)
     if json:
         show.emit(result)
     elif output != "-":
@@ -64,11 +65,12 @@ def _to_data(
     format: Format | None,
     target: str | None,
     zero_based: bool,
+    header: bool | None,
 ) -> dict[str, object]:
     from vicinal.cli.data import data_file, write
     from vicinal.cli.data.streams import check_folder
 
     check_folder(output)
-    data = data_file(source, format, target, zero_based).read()
+    data = data_file(source, format, target, zero_based, header).read()
     write(output, to, data)
     return {"data": output, "points": len(data.X), "features": data.X.shape[1]}

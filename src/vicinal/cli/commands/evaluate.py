@@ -33,6 +33,7 @@ def evaluate(
     ] = None,
     target: options.TargetOption = None,
     format: options.FormatOption = None,
+    header: options.HeaderOption = None,
     zero_based: options.ZeroBasedOption = False,
     jobs: options.JobsOption = -1,
     json: options.JsonOption = False,
@@ -50,7 +51,8 @@ def evaluate(
     if model is not None:
         from vicinal.cli.predictor import Predictor
 
-        predictor = Predictor(model, data_file(data, format, target, zero_based), jobs=jobs)
+        file = data_file(data, format, target, zero_based, header)
+        predictor = Predictor(model, file, jobs=jobs)
         true, predicted = predictor.compared()
         rate = predictor.rate
     else:
@@ -58,7 +60,7 @@ def evaluate(
         if data == labels == "-":
             raise UsageError("predictions and true labels cannot both be standard input.")
         predicted = _read_predictions(data)
-        true = data_file(labels, format, target, zero_based).labels()
+        true = data_file(labels, format, target, zero_based, header).labels()
         if len(true) != len(predicted):
             raise DataError(f"{data} has {len(predicted)} labels, and {labels} has {len(true)}.")
     result = _scores(true, predicted)

@@ -27,6 +27,7 @@ def train(
     scale: options.ScaleOption = "minmax",
     target: options.TargetOption = None,
     format: options.FormatOption = None,
+    header: options.HeaderOption = None,
     zero_based: options.ZeroBasedOption = False,
     jobs: options.JobsOption = -1,
     seed: options.SeedOption = None,
@@ -38,7 +39,7 @@ def train(
     estimator = build(model, settings or [], jobs=jobs, seed=seed)
     pipeline = with_scaler(estimator, scale)
     _check_place(output, data)
-    report = _fit(pipeline, data_file(data, format, target, zero_based))
+    report = _fit(pipeline, data_file(data, format, target, zero_based, header))
     report["seconds"]["saving"] = _save(pipeline, output)
     report["model"] = output
     report["bytes"] = Path(output).stat().st_size
@@ -60,6 +61,7 @@ def tune(
     scale: options.ScaleOption = "minmax",
     target: options.TargetOption = None,
     format: options.FormatOption = None,
+    header: options.HeaderOption = None,
     zero_based: options.ZeroBasedOption = False,
     jobs: options.JobsOption = -1,
     seed: options.SeedOption = None,
@@ -78,7 +80,7 @@ def tune(
     pipeline = with_scaler(estimator, scale)
     if output is not None:
         _check_place(output, data)
-    report = _fit(pipeline, data_file(data, format, target, zero_based))
+    report = _fit(pipeline, data_file(data, format, target, zero_based, header))
     if output is not None:
         report["seconds"]["saving"] = _save(pipeline, output)
         report["model"] = output
@@ -123,6 +125,9 @@ def _fit(pipeline: Any, file: Any) -> dict[str, Any]:
     with show.progress_of_rows("read", to_terminal=False) as done:
         data = file.read(done)
     reading = perf_counter() - begin
+    _warn_of_header(data, file)
+    if hasattr(pipeline, "steps") and hasattr(pipeline[0], "with_std"):
+        _check_squares(data.X, file.title)
     estimator = last_step(pipeline)
     begin = perf_counter()
     try:
@@ -148,6 +153,26 @@ def _fit(pipeline: Any, file: Any) -> dict[str, Any]:
             "fit": fitting,
         },
     }
+
+
+def _check_squares(X: Any, title: str) -> None:
+    """Raise if the variance of a feature would overflow."""
+    import numpy as np
+
+    if max(X.max(), -X.min()) > np.sqrt(np.finfo(X.dtype).max / len(X)) / 2:
+        raise DataError(f"{title}: values are too large for --scale standard.")
+
+
+def _warn_of_header(data: Any, file: Any) -> None:
+    """Warn if the first row may have been a header of numbers."""
+    import warnings
+
+    if data.names is None and (data.y == data.y[0]).sum() == 1 and file.layout.header is None:
+        warnings.warn(
+            f"the class {data.y[0]} occurs in the first row of {file.title} and nowhere else. If"
+            " that row has the names of the columns, say --header.",
+            stacklevel=2,
+        )
 
 
 def _remember_names(pipeline: Any, names: list[str] | None) -> None:

@@ -81,6 +81,7 @@ def report(
     ] = "report.html",
     target: options.TargetOption = None,
     format: options.FormatOption = None,
+    header: options.HeaderOption = None,
     zero_based: options.ZeroBasedOption = False,
     jobs: options.JobsOption = -1,
     json: options.JsonOption = False,
@@ -95,7 +96,7 @@ def report(
     loaded = load(model, jobs=jobs)
     X = y = None
     if data is not None:
-        file = data_file(data, format, target, zero_based)
+        file = data_file(data, format, target, zero_based, header)
         found = file.for_model(loaded).read()
         X, y = found.X, found.y
     model_report(loaded, X, y).write(output)

@@ -26,6 +26,7 @@ def predict(
     ] = False,
     target: options.TargetOption = None,
     format: options.FormatOption = None,
+    header: options.HeaderOption = None,
     zero_based: options.ZeroBasedOption = False,
     jobs: options.JobsOption = -1,
     json: options.JsonOption = False,
@@ -41,7 +42,7 @@ def predict(
     from vicinal.cli.predictor import Predictor
 
     check_not_input(output, data, model)
-    file = data_file(data, format, target, zero_based)
+    file = data_file(data, format, target, zero_based, header)
     predictor = Predictor(model, file, jobs=jobs, decision=decision, labels=False)
     labels: list[Any] = []
     scores: list[Any] = []

@@ -83,11 +83,15 @@ class DataFile:
         """Yield dense rows for a model, a bounded number at a time."""
         width = self.layout.n_features
         assert width is not None
+        empty = True
         size = max(1, _DENSE_BYTES // (8 * width))
         for batch in self._raw():
             for rows in gen_batches(batch.X.shape[0], size):
+                empty = False
                 X = _dense(batch.X[rows], width)
                 yield Batch(X, None if batch.y is None else batch.y[rows])
+        if empty:
+            raise self._without_rows
 
     def labels(self) -> Labels:
         """Return the labels alone."""
@@ -101,7 +105,7 @@ class DataFile:
             found.append(batch)
             done(batch.X.shape[0])
         if not found or not sum(batch.X.shape[0] for batch in found):
-            raise DataError(f"{self.title} is empty: it has no rows.")
+            raise self._without_rows
         width = self.layout.n_features or max(batch.X.shape[1] for batch in found)
         X = np.zeros((sum(batch.X.shape[0] for batch in found), width))
         row = 0
@@ -116,14 +120,24 @@ class DataFile:
         return self._module.batches(self.path, self.layout)
 
     @property
+    def _without_rows(self) -> DataError:
+        return DataError(f"{self.title} is empty: it has no rows.")
+
+    @property
     def _module(self) -> Any:
         kind = self.format or ENDINGS.get(ending(self.path), Format.SVMLIGHT)
         return import_module(f"vicinal.cli.data.{_MODULES[kind]}")
 
 
-def data_file(path: str, format: Format | None, target: str | None, zero_based: bool) -> DataFile:
+def data_file(
+    path: str,
+    format: Format | None,
+    target: str | None,
+    zero_based: bool,
+    header: bool | None = None,
+) -> DataFile:
     """Return a file as options describe it."""
-    return DataFile(path, format, Layout(target, zero_based))
+    return DataFile(path, format, Layout(target, zero_based, header=header))
 
 
 def write(path: str, kind: Format | None, data: Data) -> None:
@@ -149,4 +163,10 @@ def _joined(labels: list[Labels | None], name: str) -> Labels:
     known = [each for each in labels if each is not None]
     if not known or len(known) < len(labels):
         raise DataError(f"{name} has no labels.")
-    return np.concatenate(known)
+    joined = np.concatenate(known)
+    if joined.dtype.kind == "U":
+        for end in "\n\r":
+            if (broken := np.char.find(joined, end) >= 0).any():
+                label = str(joined[broken][0])
+                raise DataError(f"{name}: the label {label!r} holds the end of a line.")
+    return joined

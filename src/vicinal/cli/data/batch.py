@@ -43,6 +43,8 @@ class Layout:
         Of the model's features; where the file has names as well, they tell which columns to take.
     labels : bool
         Whether labels are needed, and not features alone.
+    header : bool or None
+        Whether line 1 of CSV and TSV has the names of the columns; None looks at it.
     """
 
     target: str | None = None
@@ -50,6 +52,7 @@ class Layout:
     n_features: int | None = None
     names: list[str] | None = None
     labels: bool = True
+    header: bool | None = None
 
     def columns(self, titles: list[str], *, named: bool, name: str) -> tuple[list[int], int | None]:
         """Return the positions of the features, and of the labels: None if there are none."""

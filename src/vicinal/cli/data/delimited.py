@@ -1,7 +1,7 @@
 """CSV and TSV: one line a row, commas, semicolons or tabs between cells, with a header or without.
 
-The delimiter is the one that the first line has most of. The first line is a header if a column
-begins with text there and goes on with a number.
+The delimiter is the one that the first line has most of, if the second has as many cells. The first
+line is a header if a column begins with text there and goes on with a number, or if it is alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from vicinal.cli.data.batch import Batch, Layout
 from vicinal.cli.data.labels import as_text
 from vicinal.cli.data.streams import Stream, source, title
 from vicinal.cli.data.text import Block, blocks
-from vicinal.cli.errors import DataError
+from vicinal.cli.errors import DataError, UsageError
+
+_TAKEN_AS_DATA = "(line 1 was taken as data: --header says that it has names)"
 
 _MISSING = {"", "?", "na", "n/a", "nan", "null", "none"}
 
@@ -35,6 +37,8 @@ class Columns:
     n_columns: int
     features: list[int]
     target: int | None
+    first_row: int
+    guessed: bool
 
     @property
     def read(self) -> list[int]:
@@ -52,37 +56,82 @@ class Columns:
         names = [self.names[i] for i in self.features]
         return replace(batch, names=names, target=self.title(self.target))
 
+    def hint(self, line: int) -> str:
+        """Return what else may be wrong with a line."""
+        guessed = self.guessed and self.names is None and line == self.first_row
+        return f" {_TAKEN_AS_DATA}" if guessed else ""
+
 
 def batches(path: str, layout: Layout) -> Iterator[Batch]:
     """Read a file block by block."""
+    name = title(path)
     columns: Columns | None = None
+    empty = True
     with source(path) as stream:
-        for block in blocks(stream, title(path)):
+        for block in blocks(stream, name):
+            if columns is None and not block.text.strip():
+                continue
             if columns is None:
                 columns, block = _begin(block, layout)
             if block.text.strip():
+                empty = False
                 yield columns.named(parse(block, columns))
+    if empty and columns is not None:
+        raise DataError(f"{name} has a header and no rows.")
 
 
 def _begin(block: Block, layout: Layout) -> tuple[Columns, Block]:
     """Learn the columns from the first lines, and take the header off."""
     lines = ((number, line) for number, line in block.lines() if line.strip())
     number, first = next(lines, (1, ""))
-    delimiter = max(",;\t", key=first.count)
-    cells = _cells(first, delimiter)
-    second = _cells(next(lines, (0, ""))[1], delimiter)
-    header = any(
-        not _may_be_number(above) and _may_be_number(below)
-        for above, below in zip(cells, second, strict=False)
-    ) or (layout.names is not None and set(layout.names) <= set(cells))
+    second = next(lines, (0, ""))[1]
+    delimiter = _delimiter(block.name, first, second)
+    cells = _cells(block.name, first, delimiter)
+    below = _cells(block.name, second, delimiter)
+    header = _is_header(cells, below, layout) if layout.header is None else layout.header
     titles = cells if header else [str(i) for i in range(1, len(cells) + 1)]
-    features, target = layout.columns(titles, named=header, name=block.name)
-    columns = Columns(delimiter, cells if header else None, len(cells), features, target)
+    try:
+        features, target = layout.columns(titles, named=header, name=block.name)
+    except (DataError, UsageError) as error:
+        if header or layout.header is not None or any(map(_may_be_number, cells)):
+            raise
+        raise type(error)(f"{error} {_TAKEN_AS_DATA}") from error
+    columns = Columns(
+        delimiter,
+        cells if header else None,
+        len(cells),
+        features,
+        target,
+        first_row=number,
+        guessed=layout.header is None,
+    )
     if header:
         skipped = number - block.first_line + 1
         rest = block.text.split(b"\n", skipped)[skipped:]
         block = Block(b"".join(rest), block.name, number + 1)
     return columns, block
+
+
+def _delimiter(name: str, first: str, second: str) -> str:
+    """Return what separates cells: commas may also be in numbers, or in text."""
+
+    def fit(delimiter: str) -> tuple[bool, int]:
+        n_cells = len(_cells(name, first, delimiter))
+        alike = not second or n_cells == len(_cells(name, second, delimiter))
+        return n_cells > 1 and alike, n_cells
+
+    return max(";\t,", key=fit)
+
+
+def _is_header(cells: list[str], below: list[str], layout: Layout) -> bool:
+    if layout.names is not None and set(layout.names) <= set(cells):
+        return True
+    if not below:
+        return not any(map(_may_be_number, cells))
+    return any(
+        not _may_be_number(name) and _may_be_number(value)
+        for name, value in zip(cells, below, strict=False)
+    )
 
 
 def parse(block: Block, columns: Columns) -> Batch:
@@ -128,8 +177,9 @@ def _parse_fast(text: bytes, columns: Columns) -> Batch | None:
 
 def _parse(text: bytes, columns: Columns) -> Batch:
     """Read with NumPy."""
+    lines = [line for line in text.decode().split("\n") if line.strip()]
     cells = np.loadtxt(
-        [line for line in text.decode().split("\n") if line.strip()],
+        lines,
         dtype=str,
         delimiter=columns.delimiter,
         quotechar='"',
@@ -138,7 +188,12 @@ def _parse(text: bytes, columns: Columns) -> Batch:
     )
     if cells.shape[1] != columns.n_columns:
         raise ValueError(f"{cells.shape[1]} columns, where the first line has {columns.n_columns}")
-    X = cells[:, columns.features].astype(np.float64)
+    if len(cells) != len(lines):
+        raise ValueError("a cell in quotation marks holds the end of a line")
+    numbers = cells[:, columns.features]
+    if (np.char.find(numbers, "_") >= 0).any():
+        raise ValueError("numbers have no underscores")  # which Python would take
+    X = numbers.astype(np.float64)
     return Batch(X, None if columns.target is None else np.char.strip(cells[:, columns.target]))
 
 
@@ -148,16 +203,16 @@ def _located(block: Block, columns: Columns) -> DataError | None:
     for number, line in block.lines():
         if not line.strip():
             continue
-        cells = _cells(line, columns.delimiter)
+        cells = _cells(block.name, line, columns.delimiter)
         if len(cells) != columns.n_columns:
             what = f"{len(cells)} columns, where the first line has {columns.n_columns}"
-            return DataError.at(block.name, what, line=number)
+            return DataError.at(block.name, what + columns.hint(number), line=number)
         for position, cell in enumerate(cells):
             what = _problem(cell, position == columns.target)
             if what and position in read:
                 return DataError.at(
                     block.name,
-                    what,
+                    what + columns.hint(number),
                     line=number,
                     column=position + 1,
                     title=columns.title(position),
@@ -171,6 +226,8 @@ def _problem(cell: str, is_label: bool) -> str:
     if cell.lower() in _MISSING:
         return "a value is missing"
     number = _number(cell)
+    if number is None and _has_commas(cell):
+        return f"{cell!r} is no number: numbers have a decimal point, and no commas"
     if number is None:
         return f"{cell!r} is no number"
     return f"{cell!r} is not finite" if isinf(number) else ""
@@ -178,17 +235,27 @@ def _problem(cell: str, is_label: bool) -> str:
 
 def _number(cell: str) -> float | None:
     try:
-        return float(cell)
+        return None if "_" in cell else float(cell)
     except ValueError:
         return None
 
 
+def _has_commas(cell: str) -> bool:
+    return "," in cell and _number(cell.replace(",", "")) is not None
+
+
 def _may_be_number(cell: str) -> bool:
-    return cell.lower() in _MISSING or _number(cell) is not None
+    return cell.lower() in _MISSING or _number(cell) is not None or _has_commas(cell)
 
 
-def _cells(line: str, delimiter: str) -> list[str]:
-    rows: Sequence[list[str]] = list(csv.reader([line.rstrip("\r")], delimiter=delimiter))
+def _cells(name: str, line: str, delimiter: str) -> list[str]:
+    try:
+        rows: Sequence[list[str]] = list(csv.reader([line.rstrip("\r")], delimiter=delimiter))
+    except csv.Error as error:
+        if "\r" not in line:
+            raise DataError(f"{name} is no usable CSV: {error}") from error
+        what = "lines end with a carriage return alone, as on old Macs; they need a line feed"
+        raise DataError(f"{name}: {what}.") from error
     return [cell.strip() for cell in rows[0]] if rows else []
 
 

@@ -14,6 +14,8 @@ def natural(labels: Labels) -> Labels:
     """Return labels as numbers if all of them are numbers."""
     if labels.dtype.kind in "OSU":
         text = labels.astype(str)
+        if (np.char.find(text, "_") >= 0).any():
+            return text  # Python takes 1_0 for 10
         try:
             numbers = text.astype(np.float64)
         except ValueError:

@@ -40,6 +40,8 @@ def parse(block: Block, layout: Layout) -> Batch:
     except ValueError as error:
         raise _located(block, layout) or DataError(f"{block.name}: {error}") from error
     assert batch.y is not None
+    if b"_" in block.text and (problem := _located(block, layout)):  # float() takes 1_000
+        raise problem
     finite = np.isfinite(batch.X.data).all() and np.isfinite(batch.y).all()
     fits = layout.n_features is None or batch.X.shape[1] <= layout.n_features
     if not (finite and fits) and (problem := _located(block, layout)):
@@ -104,6 +106,8 @@ def _located(block: Block, layout: Layout) -> DataError | None:
         fields = line.split("#", 1)[0].split()
         if fields and (problem := _problem(fields, layout)):
             column, what = problem
+            if "," in line or ";" in line:
+                what += " (is this CSV? Then say --format csv)"
             return DataError.at(block.name, what, line=number, column=column)
     return None
 
@@ -135,7 +139,7 @@ def _problem(fields: list[str], layout: Layout) -> tuple[int, str] | None:
 
 def _is_number(text: str) -> bool:
     try:
-        return isfinite(float(text))
+        return "_" not in text and isfinite(float(text))
     except ValueError:
         return False
 
