@@ -50,6 +50,12 @@ def start(*arguments, **streams):
         (["predict", "test.svm", "-m", "m", "-o", "test.svm"], 2, "the same file as test.svm"),
         (["predict", "a", "-m", "test.svm", "-o", "test.svm"], 2, "the same file as test.svm"),
         (["report", "test.svm", "-o", "./test.svm"], 2, "the same file as test.svm"),
+        (
+            ["evaluate", "a", "-m", "m", "--labels", "b"],
+            2,
+            "--labels FILE, and not both",
+        ),
+        (["train", "absent.svm", "-o", "m", "--jobs", "0"], 2, "0 threads do nothing"),
         (["bogus"], 2, "No such command 'bogus'. See vicinal --help."),
     ],
 )
@@ -169,6 +175,42 @@ def test_ctrl_c(vicinal, tmp_path, command):
     assert errors == "vicinal: interrupted\n"
     assert output == ""
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+@posix_only
+@pytest.mark.parametrize(
+    ("redirection", "code", "message"),
+    [
+        (">&-", 0, ""),
+        ("2>&-", 0, ""),
+        ("<&-", 1, "vicinal: standard input is closed.\n"),
+        ("<&- 2>&-", 1, ""),
+        pytest.param(
+            "> /dev/full",
+            1,
+            "vicinal: standard output: No space left on device\n",
+            marks=pytest.mark.skipif(
+                not Path("/dev/full").exists(), reason="there is no such device"
+            ),
+        ),
+    ],
+)
+def test_broken_streams(redirection, code, message):
+    arguments = "--version" if "<" not in redirection else "convert - a.csv"
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{sys.executable} -m vicinal {arguments} {redirection}"],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (code, message)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device")
+def test_full_device(vicinal, files):
+    vicinal("train", "train.svm", "-o", "m", "--set", "n_neighbors=50")
+    done = vicinal("predict", "test.svm", "-m", "m", "-o", "/dev/full")
+    assert (done.code, done.stderr) == (1, "vicinal: /dev/full: No space left on device\n")
 
 
 def test_absent_packages():

@@ -8,6 +8,7 @@ predictor   a model and a long file        errors      what is told in one line
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
@@ -27,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments : sequence of str, default=None
         None takes those of the process.
     """
+    _open_closed_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     given = [argument for argument in given if argument != "--debug"] or ["--help"]
@@ -35,13 +37,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _say("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        # What is still in the buffer must not go there when the process ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return CLOSED_PIPE
     except Exception as error:
         if debug:
             raise
         return _explain(error)
+
+
+def _open_closed_streams() -> None:
+    """Let what is shown go nowhere if there is no stream for it, as after `>&-`."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+
+
+def _forget_output() -> None:
+    """Keep what is still in the buffer from going to a broken stream when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(given: list[str]) -> int:
@@ -53,15 +66,24 @@ def _run(given: list[str]) -> int:
         if error.name not in ("typer", "rich"):
             raise
         return _say("the command line needs more packages: pip install 'vicinal[cli]'", FAILED)
-    command = typer.main.get_command(app)
+    try:
+        return _invoke(typer.main.get_command(app), given)
+    except typer.Exit as end:
+        return int(end.exit_code)
+    except OSError as error:
+        if error.errno == errno.ENOSPC and error.filename is None:  # files have given their names
+            error.filename = "standard output"
+            _forget_output()
+        raise
+
+
+def _invoke(command: Any, given: list[str]) -> int:
     try:
         with warnings.catch_warnings(), command.make_context("vicinal", given) as context:
             warnings.showwarning = _show_warning
             # Columns are matched by name before they become the arrays that this is about.
             warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
             command.invoke(context)
-    except typer.Exit as end:
-        return int(end.exit_code)
     finally:
         sys.stdout.flush()
     return DONE

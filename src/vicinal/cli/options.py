@@ -11,6 +11,13 @@ from vicinal.cli.models import MODELS, SCALERS
 
 _COMPRESSED = "with .gz, .bz2, .xz or .zst after it, compressed"
 
+
+def _some_threads(jobs: int) -> int:
+    if jobs == 0:
+        raise typer.BadParameter("0 threads do nothing; -1 takes all cores.")
+    return jobs
+
+
 DataArgument = Annotated[
     str,
     typer.Argument(
@@ -58,6 +65,8 @@ ScaleOption = Annotated[
     str,
     typer.Option(help=f"How features are scaled, one of {', '.join(SCALERS)}; saved with it."),
 ]
-JobsOption = Annotated[int, typer.Option(help="Threads; -1 takes all cores.")]
+JobsOption = Annotated[
+    int, typer.Option(callback=_some_threads, help="Threads; -1 takes all cores.")
+]
 SeedOption = Annotated[int | None, typer.Option(help="For what is drawn at random.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, for scripts.")]

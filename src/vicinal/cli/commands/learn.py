@@ -201,10 +201,12 @@ def _check_place(output: str, data: str) -> None:
 
 
 def _save(pipeline: Any, output: str) -> float:
+    from vicinal.cli.data.streams import naming
     from vicinal.io import save
 
     begin = perf_counter()
-    save(pipeline, output)
+    with naming(output):
+        save(pipeline, output)
     return perf_counter() - begin
 
 

@@ -88,7 +88,7 @@ def report(
 ) -> None:
     """Write a page about a model, and about how it does on DATA."""
     from vicinal.cli.data import data_file
-    from vicinal.cli.data.streams import check_folder, check_not_input
+    from vicinal.cli.data.streams import check_folder, check_not_input, naming
     from vicinal.report import model_report
 
     check_folder(output)
@@ -99,7 +99,9 @@ def report(
         file = data_file(data, format, target, zero_based, header)
         found = file.for_model(loaded).read()
         X, y = found.X, found.y
-    model_report(loaded, X, y).write(output)
+    page = model_report(loaded, X, y)
+    with naming(output):
+        page.write(output)
     if json:
         show.emit({"model": model, "data": data, "page": output})
     else:

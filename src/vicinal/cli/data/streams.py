@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import lzma
 import secrets
@@ -56,6 +57,8 @@ def title(path: str) -> str:
 def source(path: str) -> Iterator[Stream]:
     """Open a file to read."""
     if path == STANDARD:
+        if sys.stdin is None:
+            raise DataError("standard input is closed.")
         yield sys.stdin.buffer
     elif not is_compressed(path):
         with open(path, "rb") as stream:
@@ -107,6 +110,22 @@ def sink(path: str) -> Iterator[Stream]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
+    with naming(path):
+        yield from _file_sink(path)
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Say which file is on a disk that is full: errors of writing do not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC and error.filename is None:
+            error.filename = path
+        raise
+
+
+def _file_sink(path: str) -> Iterator[Stream]:
     if Path(path).exists() and not Path(path).is_file():  # a device or a named pipe
         with open(path, "wb") as stream:
             yield stream
