@@ -72,6 +72,16 @@ def test_predictions_as_json(vicinal, model, reference):
     np.testing.assert_array_equal(np.loadtxt("labels", dtype=int), reference.predict(X))
 
 
+def test_labels_that_the_model_does_not_know(vicinal, model):
+    Path("other.svm").write_text("7 1:1 2:1\n8 1:1 2:2\n")
+    done = vicinal("evaluate", "other.svm", "-m", model, "--json")
+    assert done.json["accuracy"] == 0
+    assert (
+        done.stderr
+        == "vicinal: warning: no label of other.svm (7, 8) is a class of model (0, 1).\n"
+    )
+
+
 def test_train_reports(vicinal, reference):
     settings = ("--set", "n_neighbors=50", "--set", "C=10")
     report = vicinal("train", "train.svm", "-o", "model", *settings, "--json").json

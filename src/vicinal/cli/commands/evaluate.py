@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from vicinal.cli import options, show
-from vicinal.cli.errors import DataError, UsageError
+from vicinal.cli.errors import DataError, UsageError, some
 
 _SHOWN_CLASSES = 12
 """A confusion matrix of more does not fit into a terminal."""
@@ -46,7 +46,8 @@ def evaluate(
     from vicinal.cli.data import data_file
 
     if (model is None) == (labels is None):
-        raise UsageError("evaluate needs a model, -m MODEL, or true labels, --labels FILE.")
+        both = ", and not both" if model is not None else ""
+        raise UsageError(f"evaluate needs a model, -m MODEL, or true labels, --labels FILE{both}.")
     rate = None
     if model is not None:
         from vicinal.cli.predictor import Predictor
@@ -54,6 +55,7 @@ def evaluate(
         file = data_file(data, format, target, zero_based, header)
         predictor = Predictor(model, file, jobs=jobs)
         true, predicted = predictor.compared()
+        _warn_of_unknown(true, predictor.classes, data, model)
         rate = predictor.rate
     else:
         assert labels is not None
@@ -85,6 +87,23 @@ def _read_predictions(path: str) -> Any:
         for block in blocks(stream, title(path)):
             found += [line.split("\t", 1)[0].strip() for _, line in block.lines() if line.strip()]
     return natural(np.asarray(found, dtype=str))
+
+
+def _warn_of_unknown(true: Any, classes: Any, data: str, model: str) -> None:
+    """Warn if no prediction can be right, as other labels are meant."""
+    import warnings
+
+    import numpy as np
+
+    from vicinal.cli.data.labels import comparable
+
+    found, known = map(np.unique, comparable(true, classes))
+    if not np.isin(found, known).any():
+        warnings.warn(
+            f"no label of {data} ({some([str(each) for each in found])}) is a class of {model}"
+            f" ({some([str(each) for each in known])}).",
+            stacklevel=2,
+        )
 
 
 def _scores(true: Any, predicted: Any) -> dict[str, Any]:
