@@ -212,6 +212,13 @@ def test_report(vicinal, model, monkeypatch):
     assert seen["X"] is seen["y"] is None
 
 
+def test_report_needs_a_classifier_for_data(vicinal, problem):
+    library.save(library.CoverTreeNeighbors().fit(problem.X), "index")
+    done = vicinal("report", "index", "test.svm")
+    assert done.code == 2
+    assert "index is no classifier" in done.stderr
+
+
 def test_demo(vicinal, monkeypatch):
     def demo(path, *, n_jobs, random_state, on_step, n_samples=100_000):
         on_step(f"Training on {n_samples:,} points")

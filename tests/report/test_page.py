@@ -5,8 +5,10 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 import matplotlib
+import numpy as np
 import pytest
 from sklearn.datasets import load_iris, make_moons
+from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.report.browser import contrast, look_at
@@ -189,10 +191,36 @@ def test_report_of_a_pipeline_without_data():
 )
 def test_report_of_models_without_one_cover(model):
     X, y = load_iris(return_X_y=True)
-    page, _, text = report_of(model.fit(X, y), X, y)
+    page, reader, text = report_of(model.fit(X, y), X, y)
     assert page.title == type(model).__name__
     assert "Parameters" in text
+    assert "n_jobs" not in text
     assert "Map" not in text
+    right = model.predict(X) == y
+    assert f"{100 * right.mean():.2f}\N{NO-BREAK SPACE}% of 150 points are answered right" in text
+    assert {"as 0", "as 1", "as 2"} <= set(reader.texts)
+    assert str(int(right[y == 1].sum())) in reader.texts
+
+
+def test_report_of_many_classes():
+    X = np.repeat(np.arange(25.0), 6)[:, None]
+    y = X[:, 0].astype(int)
+    model = CoverTreeClassifier(1).fit(X, y)
+    truth = y.copy()
+    truth[:3] = 7  # three points of class 0 are said to be of class 7
+    html = model_report(model, X, truth).html()
+    assert "The most frequent errors" in html
+    assert '<tr><td>7</td><td>0</td><td class="number">3</td></tr>' in html
+
+
+def test_reports_need_classes_to_compare():
+    X, y = make_moons(60, random_state=0)
+    with pytest.raises(ValueError, match="NearestNeighbors is no classifier"):
+        model_report(NearestNeighbors().fit(X), X, y)
+    with pytest.raises(ValueError, match="y holds text, and the classes of the model are numbers"):
+        model_report(CoverTreeClassifier(1).fit(X, y), X, y.astype(str))
+    with pytest.raises(ValueError, match="y holds no class of the model"):
+        model_report(CoverTreeClassifier(1).fit(X, y), X, y + 5)
 
 
 def test_data_without_classes_are_refused():

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_classifier
+from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,6 +21,8 @@ from vicinal.report.pictures import WIDTH, Picture, new_figure, page_style
 
 FOOTER = f"Made by vicinal {vicinal.__version__}."
 _N_WEAKEST = 5
+_MOST_CLASSES = 20
+"""A table of more is too wide to be read."""
 
 
 def model_report(model: Any, X: ArrayLike | None = None, y: ArrayLike | None = None) -> Page:
@@ -29,7 +33,7 @@ def model_report(model: Any, X: ArrayLike | None = None, y: ArrayLike | None = N
     model : estimator
         One of this package's, or a Pipeline that ends in one.
     X : array-like of shape (n_samples, n_features), default=None
-        Points that were not used for training, to show where the model is weak.
+        Points that were not used for training, to show how well a classifier does.
     y : array-like of shape (n_samples,), default=None
         Their classes.
 
@@ -52,6 +56,10 @@ def model_report(model: Any, X: ArrayLike | None = None, y: ArrayLike | None = N
     need("pyplot")
     check_is_fitted(model)
     last = model[-1] if isinstance(model, Pipeline) else model
+    if X is not None and not is_classifier(model):
+        raise ValueError(
+            f"{type(last).__name__} is no classifier: there are no classes to compare."
+        )
     page = Page(type(last).__name__, footer=FOOTER)
     _describe(page, model, last)
     if isinstance(last, CoveredClassifier):
@@ -59,7 +67,9 @@ def model_report(model: Any, X: ArrayLike | None = None, y: ArrayLike | None = N
             show_times(page.section("Where the time went"), last.fit_report_)
         if hasattr(last, "cv_results_"):
             _show_selection(page, last)
-        if X is not None and y is not None and len(getattr(last, "models_", [])) == 1:
+    if X is not None and y is not None:
+        _show_answers(page, model, X, np.asarray(y))
+        if isinstance(last, CoveredClassifier) and len(getattr(last, "models_", [])) == 1:
             _show_machines(page, model, X, y)
     _list_parameters(page.section("Parameters"), last)
     return page
@@ -128,6 +138,7 @@ def _describe(page: Page, model: Any, last: Any) -> None:
 
 def _list_parameters(page: Page, last: Any) -> None:
     given, defaults = last.get_params(deep=False), type(last)().get_params(deep=False)
+    given.pop("n_jobs", None)  # it says nothing of what was learned
     rows = [
         {"name": name, "value": repr(value), "default": repr(defaults[name])}
         for name, value in given.items()
@@ -160,9 +171,56 @@ def _selection_picture(display: SelectionDisplay, figure: Any) -> Picture:
     return Picture(figure, f"Accuracy in the cross-validation. {title}.", caption)
 
 
+def _show_answers(page: Page, model: Any, X: ArrayLike, y: NDArray[Any]) -> None:
+    """Add the accuracy, and which classes are taken for which."""
+    classes = model.classes_
+    if _is_text(classes) != _is_text(y):
+        raise ValueError(
+            f"y holds {'text' if _is_text(y) else 'numbers'}, and the classes of the model are"
+            f" {'text' if _is_text(classes) else 'numbers'}."
+        )
+    if not np.isin(y, classes).any():
+        raise ValueError("y holds no class of the model.")
+    found = model.predict(X)
+    labels = np.unique(np.concatenate([classes, y]))
+    true, answered = np.searchsorted(labels, y), np.searchsorted(labels, found)
+    counts = confusion_matrix(true, answered, labels=np.arange(len(labels)))
+    page.section("How well it answers").text(
+        f"{percent(np.mean(found == y))} of {len(y):,} points are answered right."
+    )
+    if len(labels) <= _MOST_CLASSES:
+        page.table(
+            {"true": "True class", **{f"{i}": f"as {label}" for i, label in enumerate(labels)}},
+            [
+                {"true": str(label), **{f"{i}": int(n) for i, n in enumerate(row)}}
+                for label, row in zip(labels, counts, strict=True)
+            ],
+            caption="How many points of each class are answered as which",
+        )
+        return
+    wrong = counts - np.diag(np.diag(counts))
+    most = np.argsort(-wrong, axis=None, kind="stable")[:_MOST_CLASSES]
+    pairs = zip(*np.unravel_index(most, wrong.shape), strict=True)
+    page.table(
+        {"true": "True class", "found": "Answer", "points": "Points"},
+        [
+            {"true": str(labels[i]), "found": str(labels[j]), "points": int(wrong[i, j])}
+            for i, j in pairs
+            if wrong[i, j]
+        ],
+        caption="The most frequent errors",
+    )
+
+
+def _is_text(labels: NDArray[Any]) -> bool:
+    return labels.dtype.kind in "OSU"
+
+
 def _show_machines(page: Page, model: Any, X: ArrayLike, y: ArrayLike) -> None:
     with page_style():
-        display = RoutingDisplay.from_estimator(model, X, y, ax=new_figure(4.0).subplots())
+        display = RoutingDisplay.from_estimator(
+            model, X, y, n_named=_N_WEAKEST, ax=new_figure(4.0).subplots()
+        )
     weakest = display.weakest[:_N_WEAKEST]
     n_queries = int(display.n_queries.sum())
     asked = int((display.n_queries > 0).sum())

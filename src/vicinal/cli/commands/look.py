@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from vicinal.cli import options, show
-from vicinal.cli.errors import some
+from vicinal.cli.errors import UsageError, some
 from vicinal.cli.models import last_step, load
 
 _SHOWN_ARRAYS = 8
@@ -96,6 +96,8 @@ def report(
     loaded = load(model, jobs=jobs)
     X = y = None
     if data is not None:
+        if not hasattr(loaded, "classes_"):
+            raise UsageError(f"{model} is no classifier, which DATA could measure: leave them out.")
         file = data_file(data, format, target, zero_based, header)
         found = file.for_model(loaded).read()
         X, y = found.X, found.y
