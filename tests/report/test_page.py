@@ -16,6 +16,7 @@ from tests.report.browser import contrast, look_at
 from vicinal import KNNSVC, CoverTreeClassifier, FaLKSVC, FaLKSVCCV
 from vicinal.report import Page, model_report
 from vicinal.report.demo import demo
+from vicinal.report.page import three_digits
 
 matplotlib.use("Agg")
 EMPTY = {"meta", "link", "img", "br", "hr", "input"}
@@ -141,16 +142,17 @@ def test_everything_is_escaped():
 
 def test_numbers_in_tables():
     page = Page("t").table(
-        {"n": "n", "share": "share", "yes": "yes"},
-        [{"n": 0.25, "share": 0.125, "yes": True}],
+        {"n": "n", "share": "share", "yes": "yes", "s": "seconds"},
+        [{"n": 0.25, "share": 0.125, "yes": True, "s": 0.0016}],
         caption="numbers",
-        formats={"share": ".1%"},
+        formats={"share": ".1%", "s": three_digits},
         strong=[0],
     )
     html = page.html()
     assert '<tr class="strong"><td class="number">0.25</td>' in html
     assert "12.5\N{NO-BREAK SPACE}%" in html
     assert "<td>yes</td>" in html
+    assert '<td class="number">0.0016</td>' in html
 
 
 def report_of(model, *data):

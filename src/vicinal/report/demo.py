@@ -22,7 +22,7 @@ from vicinal.inspection import LearningCurve, LocalModelsDisplay
 from vicinal.inspection.drawing import FAINT, need
 from vicinal.local.falk import FaLKSVC
 from vicinal.report.model import FOOTER, show_times
-from vicinal.report.page import Page, percent
+from vicinal.report.page import Page, percent, three_digits
 from vicinal.report.pictures import Picture, new_figure, page_style
 
 Row = dict[str, Any]
@@ -106,8 +106,8 @@ def demo(
     on_step("Drawing the learning curve")
     page = Page(
         "Two noisy spirals",
-        f"FaLKSVC learned {n_samples:,} points in {budget:.2f} s with {model.n_machines_:,} small"
-        f" machines, and answers {percent(rows[0]['accuracy'])} of {len(test[1]):,} new points"
+        f"FaLKSVC learned {n_samples:,} points in {three_digits(budget)} s with"
+        f" {model.n_machines_:,} small machines, and answers {percent(rows[0]['accuracy'])} of {len(test[1]):,} new points"
         f" right. No classifier can reach more than {percent(_ATTAINABLE, 1)} on these data.",
         FOOTER,
     )
@@ -177,13 +177,13 @@ def _compare(page: Page, rows: list[Row], model: Any, nearest: Any) -> None:
         },
         rows,
         caption="Four classifiers on the same data",
-        formats={"fit_s": ".2f", "predict_s": ".2f", "accuracy": ".2%"},
+        formats={"fit_s": three_digits, "predict_s": three_digits, "accuracy": ".2%"},
         strong=[0],
     )
     page.text(
-        f"SVC had the time that FaLKSVC took, {rows[0]['fit_s']:.2f} s, which is enough for about"
-        f" {svc['points']:,} points: its fit was timed on more and more points, and continued from"
-        f" there. It uses one core, C = {_svc().C:g} and gamma = {_svc().gamma:g}, which a search"
+        f"SVC had the time that FaLKSVC took, {three_digits(rows[0]['fit_s'])} s, which is enough"
+        f" for about {svc['points']:,} points: its fit was timed on more and more points, and"
+        f" continued from there. It uses one core, C = {_svc().C:g} and gamma = {_svc().gamma:g}, which a search"
         f" found best for a few thousand points. FaLKSVC and gradient boosting have their"
         f" defaults, k = {model.n_neighbors} among them, and {nearest.n_neighbors} nearest"
         " neighbours vote."
@@ -211,8 +211,8 @@ def _learning_curve(model: FaLKSVC, train: Data, test: Data) -> Picture:
     return Picture(
         display.figure_,
         "Curves of accuracy on new points and of seconds to fit, over the number of points.",
-        "More points make local machines better, up to what the noise allows, and the time of the"
-        " fit grows with their number.",
+        "More points make local machines better as a rule, up to what the noise allows, and the"
+        " time of the fit grows with their number.",
     )
 
 

@@ -16,7 +16,7 @@ import vicinal
 from vicinal.inspection import LocalModelsDisplay, RoutingDisplay, SelectionDisplay
 from vicinal.inspection.drawing import colours, need
 from vicinal.local.covered import CoveredClassifier
-from vicinal.report.page import Page, percent
+from vicinal.report.page import Page, percent, three_digits
 from vicinal.report.pictures import WIDTH, Picture, new_figure, page_style
 
 FOOTER = f"Made by vicinal {vicinal.__version__}."
@@ -91,7 +91,7 @@ def show_times(page: Page, report: dict[str, dict[str, Any]]) -> None:
         Picture(
             figure,
             f"Bars of the seconds of each step; the longest is the {longest}.",
-            f"The fit took {total:.3g} s, most of it in the {longest}.",
+            f"The fit took {three_digits(total)} s, most of it in the {longest}.",
         )
     )
     rows = [
@@ -107,7 +107,7 @@ def show_times(page: Page, report: dict[str, dict[str, Any]]) -> None:
         {"step": "Step", "seconds": "Seconds", "share": "Share", "counts": "What it did"},
         rows,
         caption="Steps of the fit",
-        formats={"seconds": ".3f", "share": ".0%"},
+        formats={"seconds": three_digits, "share": ".0%"},
     )
 
 

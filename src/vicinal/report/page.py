@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from html import escape
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
+
+import numpy as np
 
 from vicinal.report.pictures import Picture, as_svg
 from vicinal.report.template import PAGE
@@ -51,7 +53,7 @@ class Page:
         rows: Sequence[Mapping[str, Any]],
         *,
         caption: str,
-        formats: Mapping[str, str] | None = None,
+        formats: Mapping[str, str | Callable[[Any], str]] | None = None,
         strong: Collection[int] = (),
     ) -> Self:
         """Add a table.
@@ -64,7 +66,7 @@ class Page:
             A None leaves a cell empty.
         caption : str
         formats : dict, default=None
-            Format specifications of some columns, such as ".2f" or ".1%".
+            Format specifications of some columns, such as ".2f" or ".1%", or functions.
         strong : collection of int, default=()
             The rows to emphasise.
         """
@@ -124,7 +126,18 @@ def percent(share: float, digits: int = 2) -> str:
     return f"{100 * share:.{digits}f}\N{NO-BREAK SPACE}%"
 
 
-def _cell(value: Any, form: str | None) -> str:
+def three_digits(value: float) -> str:
+    """Write a measurement with three significant digits, and without an exponent.
+
+    >>> [three_digits(seconds) for seconds in (0.0016, 0.5, 12.345, 1234.5)]
+    ['0.0016', '0.5', '12.3', '1,234']
+    """
+    if value >= 100:
+        return f"{value:,.0f}"
+    return np.format_float_positional(value, precision=3, fractional=False, trim="-")
+
+
+def _cell(value: Any, form: str | Callable[[Any], str] | None) -> str:
     return f"<td{_alignment([value])}>{escape(_written(value, form))}</td>"
 
 
@@ -133,9 +146,11 @@ def _alignment(values: Sequence[Any]) -> str:
     return ' class="number"' if present and all(map(_is_number, present)) else ""
 
 
-def _written(value: Any, form: str | None) -> str:
+def _written(value: Any, form: str | Callable[[Any], str] | None) -> str:
     if value is None:
         return ""
+    if callable(form):
+        return form(value)
     if form is not None and _is_number(value):
         return format(value, form).replace("%", "\N{NO-BREAK SPACE}%")
     if isinstance(value, bool):
