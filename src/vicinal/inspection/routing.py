@@ -129,7 +129,7 @@ class RoutingDisplay:
         ).plot(ax, n_named=n_named)
 
     def plot(self, ax: Axes | None = None, *, n_named: int = 3) -> Self:
-        """Draw a dot for each machine that answers queries.
+        """Draw a dot for each machine that answers queries, a larger one for several in a place.
 
         The band is where nine of ten machines would lie if all were equally good.
 
@@ -176,8 +176,11 @@ class RoutingDisplay:
         ]
         self.machines_ = []
         for kind, look in looks:
-            x, y = self.n_queries[asked & kind], self.accuracy[asked & kind]
-            self.machines_.append(ax.scatter(x, y, s=18, alpha=0.7, linewidths=0, **look))
+            places = np.column_stack([self.n_queries, self.accuracy])[asked & kind]
+            (x, y), counts = _distinct(places)
+            ax.scatter([], [], s=18, alpha=0.7, linewidths=0, **look)  # for the legend
+            look = {**look, "label": None, "s": 18 * np.sqrt(counts)}
+            self.machines_.append(ax.scatter(x, y, alpha=0.7, linewidths=0, **look))
 
     def _draw_names(self, ax: Any, n_named: int) -> None:
         named: dict[tuple[float, float], list[str]] = {}
@@ -188,3 +191,9 @@ class RoutingDisplay:
             shift = 5, (-3, 5, -11)[number % 3]  # so that neighbours do not hide each other
             beside = {"xytext": shift, "textcoords": "offset points", "fontsize": "small"}
             ax.annotate(", ".join(names), place, **beside, color=ink())
+
+
+def _distinct(places: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Return coordinates without repetition, and how often each place was there."""
+    found, counts = np.unique(places, axis=0, return_counts=True)
+    return found.T, counts

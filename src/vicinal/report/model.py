@@ -233,7 +233,8 @@ def _show_machines(page: Page, model: Any, X: ArrayLike, y: ArrayLike) -> None:
         Picture(
             display.figure_,
             "Accuracy of each machine against the number of queries that it answers.",
-            "Each dot is a machine. Those below the band are weaker than chance explains.",
+            "Each dot is a machine, a larger one several. Those below the band are weaker than"
+            " chance explains.",
         )
     )
     if len(weakest):
