@@ -47,8 +47,12 @@ def test_routing(data):
         else:
             assert np.isnan(display.accuracy[machine])
     assert display.score == pytest.approx(model.score(X_test, y_test))
-    shown = sum(len(kind.get_offsets()) for kind in display.machines_)
-    assert shown == (display.n_queries > 0).sum()
+    several, one = display.machines_
+    for drawn, kind in ((several, ~display.unanimous), (one, display.unanimous)):
+        asked = kind & (display.n_queries > 0)
+        places = np.column_stack([display.n_queries, display.accuracy])[asked]
+        assert len(drawn.get_offsets()) == len(np.unique(places, axis=0))
+        assert (drawn.get_sizes() ** 2).sum() == pytest.approx(18**2 * asked.sum())
     errors = display.n_queries - display.n_correct
     excess = errors - (1 - display.score) * display.n_queries
     assert display.weakest[0] == excess.argmax()
@@ -136,6 +140,21 @@ def test_selection_as_heat_maps(data):
     assert tried == len(results["params"]) == sum(len(ax.texts) for ax in display.axes_)
     hatched = [patch for ax in display.axes_ for patch in ax.patches if patch.get_hatch()]
     assert len(hatched) == display.dropped.sum() > 0
+
+
+def test_candidates_that_were_not_tried():
+    display = SelectionDisplay(
+        sizes=[30],
+        kernels=[{"gamma_percentile": 1}, {"gamma_percentile": 50}],
+        C=[1.0, 8.0],
+        accuracy=np.array([[[0.8, np.nan], [0.9, 0.7]]]),
+        n_centres=np.array([[[4, 0], [4, 4]]]),
+        best=(0, 1, 0),
+    ).plot()
+    (ax,) = display.axes_
+    (place,) = [patch.get_xy() for patch in ax.patches if patch.get_label() == "not tried"]
+    assert place == (1, 0)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["not tried"]
 
 
 @pytest.mark.parametrize(

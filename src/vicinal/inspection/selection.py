@@ -133,8 +133,9 @@ class SelectionDisplay:
     def plot(self, axes: Sequence[Axes] | None = None) -> Self:
         """Draw a heat map for each k, or lines if at most one parameter beside k varies.
 
-        A heat map has accuracies in percent; candidates that were dropped are hatched, and the
-        winner has a frame. On lines they have no dot, and the winner has a star.
+        A heat map has accuracies in percent; candidates that were dropped are hatched, those that
+        were not tried are grey, and the winner has a frame. On lines the dropped have no dot,
+        and the winner has a star.
 
         Parameters
         ----------
@@ -165,6 +166,14 @@ class SelectionDisplay:
             axes, self.sizes, self.accuracy, self.dropped, strict=True
         ):
             self.images_.append(ax.pcolormesh(np.ma.masked_invalid(accuracy), **shades))
+            grey = {"facecolor": FAINT, "alpha": 0.3, "linewidth": 0, "label": "not tried"}
+            untried = [rectangle((j, i), 1, 1, **grey) for i, j in np.argwhere(np.isnan(accuracy))]
+            for box in untried:
+                ax.add_patch(box)
+            if untried:  # below the axes, beside the name of the horizontal one
+                place = {"loc": "upper right", "bbox_to_anchor": (1, 0), "borderaxespad": 1.8}
+                look = {"frameon": False, "fontsize": "small", "handlelength": 1, "borderpad": 0}
+                ax.legend(handles=untried[:1], **place, **look)
             for row, column in np.argwhere(~np.isnan(accuracy)):
                 value = accuracy[row, column]
                 # Fixed colours: they must differ from the cell, whatever the background.
