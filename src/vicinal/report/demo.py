@@ -107,8 +107,9 @@ def demo(
     page = Page(
         "Two noisy spirals",
         f"FaLKSVC learned {n_samples:,} points in {three_digits(budget)} s with"
-        f" {model.n_machines_:,} small machines, and answers {percent(rows[0]['accuracy'])} of {len(test[1]):,} new points"
-        f" right. No classifier can reach more than {percent(_ATTAINABLE, 1)} on these data.",
+        f" {model.n_machines_:,} small machines, and answers {percent(rows[0]['accuracy'])} of"
+        f" {len(test[1]):,} new points right. No classifier can reach more than"
+        f" {percent(_ATTAINABLE, 1)} on these data.",
         FOOTER,
     )
     _compare(page, rows, model, nearest)
@@ -183,10 +184,10 @@ def _compare(page: Page, rows: list[Row], model: Any, nearest: Any) -> None:
     page.text(
         f"SVC had the time that FaLKSVC took, {three_digits(rows[0]['fit_s'])} s, which is enough"
         f" for about {svc['points']:,} points: its fit was timed on more and more points, and"
-        f" continued from there. It uses one core, C = {_svc().C:g} and gamma = {_svc().gamma:g}, which a search"
-        f" found best for a few thousand points. FaLKSVC and gradient boosting have their"
-        f" defaults, k = {model.n_neighbors} among them, and {nearest.n_neighbors} nearest"
-        " neighbours vote."
+        f" continued from there. It uses one core, C = {_svc().C:g} and gamma ="
+        f" {_svc().gamma:g}, which a search found best for a few thousand points. FaLKSVC and"
+        f" gradient boosting have their defaults, k = {model.n_neighbors} among them, and"
+        f" {nearest.n_neighbors} nearest neighbours vote."
     )
 
 
