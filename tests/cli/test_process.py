@@ -213,6 +213,20 @@ def test_full_device(vicinal, files):
     assert (done.code, done.stderr) == (1, "vicinal: /dev/full: No space left on device\n")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device")
+@pytest.mark.parametrize("command", ["report", "demo"])
+def test_pages_on_a_full_device(vicinal, files, monkeypatch, command):
+    class Page:
+        def write(self, path):
+            Path(path).write_text("<html>")
+
+    vicinal("train", "train.svm", "-o", "m", "--set", "n_neighbors=50")
+    monkeypatch.setattr("vicinal.report.model_report", lambda *_: Page())
+    monkeypatch.setattr("vicinal.report.demo.demo", lambda path, **_: Page().write(path))
+    done = vicinal(command, *(["m"] if command == "report" else []), "-o", "/dev/full")
+    assert (done.code, done.stderr) == (1, "vicinal: /dev/full: No space left on device\n")
+
+
 def test_absent_packages():
     script = """if True:
         import sys

@@ -122,12 +122,12 @@ def demo(
     json: options.JsonOption = False,
 ) -> None:
     """Compare vicinal with other classifiers on data made here, and write a page about it."""
-    from vicinal.cli.data.streams import check_folder
+    from vicinal.cli.data.streams import check_folder, naming
     from vicinal.report.demo import demo as run_demo
 
     check_folder(output)
     chosen = {} if samples is None else {"n_samples": samples}
-    with show.steps() as on_step:
+    with naming(output), show.steps() as on_step:
         result = run_demo(Path(output), **chosen, n_jobs=jobs, random_state=seed, on_step=on_step)
     if json:
         show.emit({"rows": result.rows, "page": str(result.path)})
