@@ -19,6 +19,7 @@
 #include "cover_tree.hpp"
 #include "local_svm.hpp"
 #include "neighbours.hpp"
+#include "nsv.hpp"
 #include "smo.hpp"
 
 namespace nb = nanobind;
@@ -459,6 +460,95 @@ Out<bool> accept(const In<std::int32_t, 1>& candidates, const In<std::int32_t, 2
     return Out<bool>(accepted, {n}, owner);
 }
 
+// --- Nearest support vectors ---
+
+class LazyMachineHandle {
+  public:
+    LazyMachineHandle(In<float, 2> vectors, const In<std::int32_t, 1>& class_sv, const In<float, 2>& support,
+                      const In<float, 1>& bias, const KernelTuple& kernel, const In<float, 2>& axes)
+        : vectors_(vectors) {
+        const auto c = static_cast<std::int64_t>(class_sv.shape(0));
+        const Rows v = rows(vectors);
+        std::int64_t counted = 0;
+        for (std::int64_t a = 0; a < c; ++a) {
+            require(class_sv.data()[a] >= 0, "the machine's arrays do not fit together");
+            counted += class_sv.data()[a];
+        }
+        require(c >= 2 && v.n > 0 && counted == v.n && static_cast<std::int64_t>(support.shape(0)) == c - 1 &&
+                    static_cast<std::int64_t>(support.shape(1)) == v.n &&
+                    static_cast<std::int64_t>(bias.shape(0)) == c * (c - 1) / 2,
+                "the machine's arrays do not fit together");
+        const auto [kind, gamma, coef0, degree] = kernel;
+        require(kind >= 0 && kind <= 3, "unknown kind of kernel");
+        require(std::isfinite(gamma) && std::isfinite(coef0) && degree >= 1,
+                "gamma and coef0 must be finite, degree at least 1");
+        require(axes.shape(0) == 0 || static_cast<int>(axes.shape(1)) == v.d,
+                "axes and vectors differ in their number of features");
+        machine_ = std::make_unique<LazyMachine>(
+            Expansion{v, class_sv.data(), static_cast<int>(c), support.data(), bias.data(),
+                      Kernel{static_cast<KernelKind>(kind), gamma, coef0, degree}},
+            Rows{axes.data(), static_cast<std::int64_t>(axes.shape(0)), v.d});
+    }
+
+    nb::tuple answer(const In<float, 2>& queries, const In<float, 2>& weights, const In<float, 1>& bias,
+                     const In<float, 1>& linear_thresholds, const In<float, 2>& thresholds,
+                     const std::tuple<bool, bool, bool>& walking, int n_threads) const {
+        require_queries(queries);
+        const auto c = static_cast<std::size_t>(machine_->n_classes());
+        const std::size_t n = queries.shape(0), n_rows = weights.shape(0);
+        require((n_rows == 0 || n_rows == (c == 2 ? 1 : c)) && bias.shape(0) == n_rows &&
+                    (n_rows == 0 || (static_cast<int>(weights.shape(1)) == machine_->n_features() &&
+                                     linear_thresholds.shape(0) == c)),
+                "the filter does not fit the machine");
+        require(thresholds.shape(0) == c && thresholds.shape(1) >= 1, "every class needs thresholds");
+        require_steps(static_cast<std::int64_t>(thresholds.shape(1)) - 1);
+        const LinearFilter filter{{weights.data(), static_cast<std::int64_t>(n_rows), machine_->n_features()},
+                                  bias.data(),
+                                  linear_thresholds.data()};
+        const std::size_t width = c == 2 ? 1 : c;
+        std::vector<double> decisions(n * width);
+        std::vector<std::int32_t> labels(n), touched(n);
+        with_team(n_threads, [&](Team& team) {
+            machine_->answer(rows(queries), filter,
+                             {thresholds.data(), static_cast<int>(thresholds.shape(1)) - 1},
+                             walking_of(walking), {decisions.data(), labels.data(), touched.data()}, team);
+        });
+        return nb::make_tuple(width == 1 ? own(std::move(decisions)) : own(std::move(decisions), {n, width}),
+                              own(std::move(labels)), own(std::move(touched)));
+    }
+
+    nb::tuple trace(const In<float, 2>& queries, int n_steps, const std::tuple<bool, bool, bool>& walking,
+                    int n_threads) const {
+        require_queries(queries);
+        require(machine_->embedded(), "a machine without axes has no steps");
+        require_steps(n_steps);
+        const std::size_t n = queries.shape(0), width = static_cast<std::size_t>(n_steps) + 1;
+        std::vector<std::int32_t> leaders(n * width);
+        std::vector<float> leanings(n * width);
+        with_team(n_threads, [&](Team& team) {
+            machine_->trace(rows(queries), n_steps, walking_of(walking), leaders.data(), leanings.data(),
+                            team);
+        });
+        return nb::make_tuple(own(std::move(leaders), {n, width}), own(std::move(leanings), {n, width}));
+    }
+
+  private:
+    static Walking walking_of(const std::tuple<bool, bool, bool>& t) {
+        const auto [corrected, weighted, balanced] = t;
+        return {corrected, weighted, balanced};
+    }
+    void require_queries(const In<float, 2>& queries) const {
+        require(static_cast<int>(queries.shape(1)) == machine_->n_features(),
+                "queries and vectors differ in their number of features");
+    }
+    void require_steps(std::int64_t n_steps) const {
+        require(n_steps >= 0 && n_steps <= machine_->n_vectors(), "there are fewer vectors than steps");
+    }
+
+    In<float, 2> vectors_;  // kept alive: the machine reads them
+    std::unique_ptr<LazyMachine> machine_;
+};
+
 // The instruction sets that the core is compiled for and this processor has, narrowest first.
 std::vector<std::string> instruction_sets() {
     std::vector<std::string> sets{"baseline"};
@@ -496,6 +586,15 @@ NB_MODULE(VICINAL_MODULE, m) {
     m.def("tree_from_state", &tree_from_state, nb::arg("points"), nb::arg("metric"), nb::arg("base"),
           nb::arg("order"), nb::arg("levels"), nb::arg("parents"), nb::arg("cells"), nb::arg("radius"),
           nb::arg("n_threads"));
+    nb::class_<LazyMachineHandle>(m, "LazyMachine")
+        .def(nb::init<In<float, 2>, const In<std::int32_t, 1>&, const In<float, 2>&, const In<float, 1>&,
+                      const KernelTuple&, const In<float, 2>&>(),
+             nb::arg("vectors"), nb::arg("class_sv"), nb::arg("support"), nb::arg("bias"), nb::arg("kernel"),
+             nb::arg("axes"))
+        .def("answer", &LazyMachineHandle::answer, nb::arg("queries"), nb::arg("weights"), nb::arg("bias"),
+             nb::arg("linear_thresholds"), nb::arg("thresholds"), nb::arg("walking"), nb::arg("n_threads"))
+        .def("trace", &LazyMachineHandle::trace, nb::arg("queries"), nb::arg("n_steps"), nb::arg("walking"),
+             nb::arg("n_threads"));
     m.def("accept_centres", &accept, nb::arg("candidates"), nb::arg("neighbours"), nb::arg("n_assigned"),
           nb::arg("covered").noconvert(), nb::arg("ranks").noconvert(), nb::arg("owners").noconvert(),
           nb::arg("first_id"));

@@ -3,6 +3,7 @@
 //   linear       gamma <x, y>               (gamma undoes the common scale of the points)
 //   rbf          exp(-gamma |x - y|^2)
 //   polynomial   (gamma <x, y> + coef0)^degree
+//   sigmoid      tanh(gamma <x, y> + coef0)   (nearest support vectors only: no distance goes with it)
 #pragma once
 
 #include <cmath>
@@ -11,7 +12,7 @@
 
 namespace vicinal {
 
-enum class KernelKind : int { linear = 0, rbf = 1, polynomial = 2 };
+enum class KernelKind : int { linear = 0, rbf = 1, polynomial = 2, sigmoid = 3 };
 
 template <class T>
 T integer_power(T x, int n) {
@@ -36,6 +37,7 @@ struct Kernel {
             case KernelKind::polynomial:
                 return finite(
                     integer_power(t * static_cast<float>(gamma) + static_cast<float>(coef0), degree));
+            case KernelKind::sigmoid: return tanh(t * static_cast<float>(gamma) + static_cast<float>(coef0));
             default: return t * static_cast<float>(gamma);
         }
     }

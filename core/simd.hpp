@@ -162,4 +162,17 @@ inline vfloat exp_nonpositive(vfloat x) {
     return p * s;
 }
 
+// tanh(x) to a few units in the last place: its Taylor series near zero, where the quotient of
+// exponentials would cancel.
+inline vfloat tanh(vfloat x) {
+    const vfloat size = max(x, -x), square = x * x;
+    vfloat p = splat(-8.8632355299e-3f);
+    p = p * square + 2.1869488536e-2f;
+    p = p * square - 5.3968253968e-2f;
+    p = p * square + 1.3333333333e-1f;
+    p = p * square - 3.3333333333e-1f;
+    const vfloat e = exp_nonpositive(-2.0f * size), far = (1.0f - e) / (1.0f + e);
+    return select(size < splat(0.3f), x + x * square * p, select(x < vfloat{}, -far, far));
+}
+
 }  // namespace vicinal

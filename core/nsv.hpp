@@ -1,0 +1,99 @@
+// Nearest support vectors: a kernel expansion evaluated only as far as a query needs.
+//
+//   D. DeCoste, D. Mazzoni: Fast query-time classification with nearest support vectors, ICML 2003.
+//
+// Given: vectors of c classes, a kernel K, and for every pair of classes an output
+//   f_ab(x) = sum over vectors of a: s_i K(v_i, x) - sum over vectors of b: s_i K(v_i, x) + bias
+// Finds: the class that wins the vote of the pairs, without all of the sums.
+//
+// A query is projected on a few axes, where all kernel values are approximated by one small dense
+// product. It then touches vectors one by one, in an order that the approximations give, and each
+// brings its exact term into the outputs. After every step there may be a leader, the class that wins
+// all of its pairs; the least of its winning outputs is its leaning. The walk stops where the leaning
+// exceeds the threshold of this leader and step. A walk that never does is followed by the exact sums,
+// computed anew. For two classes these are the L_k and H_k of the paper: the leaning is |g|.
+//
+// The outputs of a walk start at the bias, as in the paper, or at their approximations; then an exact
+// term takes the place of its approximation, and the error left is that of the vectors untouched.
+//
+// Cost of a query that the filter leaves: e d multiply-adds for the projection, m e for the
+// approximations, m kernel values, m (c - 1) for the outputs; then d for every vector touched, and
+// m / 256 comparisons to find it. Nothing is sorted.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernel.hpp"
+#include "parallel.hpp"
+#include "points.hpp"
+
+namespace vicinal {
+
+// Vectors stand together by class. In LIBSVM's layout, `support` is how strongly (>= 0) each vector
+// supports its class against each other; pairs a < b of `bias` are positive for b.
+struct Expansion {
+    Rows vectors;
+    const std::int32_t* class_sv;
+    int n_classes;
+    const float *support, *bias;
+    Kernel kernel;
+};
+
+struct Walking {
+    bool corrected;  // outputs start at their approximations
+    bool weighted;   // largest |term| first, else largest kernel value
+    bool balanced;   // tug of war: the class of least cumulative weight is next
+};
+
+// Linear scores of the classes (of the second of two), whose leaders are believed above a threshold.
+struct LinearFilter {
+    Rows weights;  // no rows: no filter
+    const float *bias, *thresholds;
+};
+
+// A row of n_steps + 1 thresholds for each class as leader.
+struct Thresholds {
+    const float* values;
+    int n_steps;
+};
+
+// For two classes one decision a query, else votes and the squeezed sum of outputs for every class.
+struct Answers {
+    double* decisions;
+    std::int32_t *labels, *n_touched;
+};
+
+class LazyMachine {
+  public:
+    // Without axes every query is answered exactly.
+    LazyMachine(const Expansion& expansion, const Rows& axes);
+
+    void answer(const Rows& queries, const LinearFilter& filter, const Thresholds& thresholds,
+                const Walking& walking, const Answers& answers, Team& team) const;
+
+    // The leader and its leaning after 0 to n_steps steps; a leaning is negative if nobody leads.
+    void trace(const Rows& queries, int n_steps, const Walking& walking, std::int32_t* leaders,
+               float* leanings, Team& team) const;
+
+    int n_classes() const { return c_; }
+    std::int64_t n_vectors() const { return vectors_.n; }
+    int n_features() const { return vectors_.d; }
+    bool embedded() const { return n_axes_ > 0; }
+
+  private:
+    class Worker;
+
+    Rows vectors_;
+    Kernel kernel_;
+    int c_, n_axes_;
+    std::vector<int> start_;              // first place of each class: classes are padded to whole blocks
+    std::vector<std::int32_t> at_place_;  // the vector at each place, -1 for padding
+    std::vector<std::int32_t> class_of_;  // of each block
+    AlignedVector<float> blocks_;         // the vectors
+    AlignedVector<float> axes_, embedded_, norms_;
+    AlignedVector<float> support_, weight_, mask_;
+    std::vector<float> bias_;
+};
+
+}  // namespace vicinal
