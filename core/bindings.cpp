@@ -462,9 +462,9 @@ Out<bool> accept(const In<std::int32_t, 1>& candidates, const In<std::int32_t, 2
 
 // --- Nearest support vectors ---
 
-class LazyMachineHandle {
+class EarlyMachineHandle {
   public:
-    LazyMachineHandle(In<float, 2> vectors, const In<std::int32_t, 1>& class_sv, const In<float, 2>& support,
+    EarlyMachineHandle(In<float, 2> vectors, const In<std::int32_t, 1>& class_sv, const In<float, 2>& support,
                       const In<float, 1>& bias, const KernelTuple& kernel, const In<float, 2>& axes)
         : vectors_(vectors) {
         const auto c = static_cast<std::int64_t>(class_sv.shape(0));
@@ -484,7 +484,7 @@ class LazyMachineHandle {
                 "gamma and coef0 must be finite, degree at least 1");
         require(axes.shape(0) == 0 || static_cast<int>(axes.shape(1)) == v.d,
                 "axes and vectors differ in their number of features");
-        machine_ = std::make_unique<LazyMachine>(
+        machine_ = std::make_unique<EarlyMachine>(
             Expansion{v, class_sv.data(), static_cast<int>(c), support.data(), bias.data(),
                       Kernel{static_cast<KernelKind>(kind), gamma, coef0, degree}},
             Rows{axes.data(), static_cast<std::int64_t>(axes.shape(0)), v.d});
@@ -546,7 +546,7 @@ class LazyMachineHandle {
     }
 
     In<float, 2> vectors_;  // kept alive: the machine reads them
-    std::unique_ptr<LazyMachine> machine_;
+    std::unique_ptr<EarlyMachine> machine_;
 };
 
 // The instruction sets that the core is compiled for and this processor has, narrowest first.
@@ -586,14 +586,14 @@ NB_MODULE(VICINAL_MODULE, m) {
     m.def("tree_from_state", &tree_from_state, nb::arg("points"), nb::arg("metric"), nb::arg("base"),
           nb::arg("order"), nb::arg("levels"), nb::arg("parents"), nb::arg("cells"), nb::arg("radius"),
           nb::arg("n_threads"));
-    nb::class_<LazyMachineHandle>(m, "LazyMachine")
+    nb::class_<EarlyMachineHandle>(m, "EarlyMachine")
         .def(nb::init<In<float, 2>, const In<std::int32_t, 1>&, const In<float, 2>&, const In<float, 1>&,
                       const KernelTuple&, const In<float, 2>&>(),
              nb::arg("vectors"), nb::arg("class_sv"), nb::arg("support"), nb::arg("bias"), nb::arg("kernel"),
              nb::arg("axes"))
-        .def("answer", &LazyMachineHandle::answer, nb::arg("queries"), nb::arg("weights"), nb::arg("bias"),
+        .def("answer", &EarlyMachineHandle::answer, nb::arg("queries"), nb::arg("weights"), nb::arg("bias"),
              nb::arg("linear_thresholds"), nb::arg("thresholds"), nb::arg("walking"), nb::arg("n_threads"))
-        .def("trace", &LazyMachineHandle::trace, nb::arg("queries"), nb::arg("n_steps"), nb::arg("walking"),
+        .def("trace", &EarlyMachineHandle::trace, nb::arg("queries"), nb::arg("n_steps"), nb::arg("walking"),
              nb::arg("n_threads"));
     m.def("accept_centres", &accept, nb::arg("candidates"), nb::arg("neighbours"), nb::arg("n_assigned"),
           nb::arg("covered").noconvert(), nb::arg("ranks").noconvert(), nb::arg("owners").noconvert(),

@@ -43,7 +43,7 @@ void gather_places(const Rows& rows, const std::vector<std::int32_t>& at_place, 
 
 }  // namespace
 
-LazyMachine::LazyMachine(const Expansion& e, const Rows& axes)
+EarlyMachine::EarlyMachine(const Expansion& e, const Rows& axes)
     : vectors_(e.vectors), kernel_(e.kernel), c_(e.n_classes), n_axes_(static_cast<int>(axes.n)) {
     const int d = vectors_.d;
     for (int a = 0, next = 0; a < c_; ++a) {
@@ -89,9 +89,9 @@ LazyMachine::LazyMachine(const Expansion& e, const Rows& axes)
 }
 
 // What a thread needs to answer one group of queries after the other.
-class LazyMachine::Worker {
+class EarlyMachine::Worker {
   public:
-    Worker(const LazyMachine& machine, const Walking& walking)
+    Worker(const EarlyMachine& machine, const Walking& walking)
         : m_(machine),
           walking_(walking),
           places_(static_cast<int>(machine.at_place_.size())),
@@ -272,8 +272,8 @@ class LazyMachine::Worker {
     // --- The order of the walk: the best score of every block of sixteen, and the best of these.
 
     void rank(int q) {
-        std::fill(cumulative_.begin(), cumulative_.end(), 0.0f);
-        for (int a = 0; a < m_.c_; ++a)
+        for (int a = 0; a < m_.c_; ++a) {
+            cumulative_[a] = blocks_in(a) ? 0.0f : infinity;
             for (int b = 0; b < blocks_in(a); ++b) {
                 const int at = m_.start_[a] + b * lanes;
                 vfloat score = load(values(q) + at);
@@ -282,6 +282,7 @@ class LazyMachine::Worker {
                 store(&scores_[at], score);
                 heads_[head_start_[a] + b] = largest(score);
             }
+        }
     }
 
     int next() {
@@ -333,7 +334,7 @@ class LazyMachine::Worker {
                 change * m_.support_[static_cast<std::size_t>(row) * places_ + place]);
     }
 
-    const LazyMachine& m_;
+    const EarlyMachine& m_;
     Walking walking_;
     int places_, row_;
     AlignedVector<float> values_, outputs_, projected_, scores_, heads_;
@@ -357,7 +358,7 @@ void for_groups(const Rows& queries, const std::vector<std::int64_t>& chosen, co
 
 }  // namespace
 
-void LazyMachine::answer(const Rows& queries, const LinearFilter& linear, const Thresholds& thresholds,
+void EarlyMachine::answer(const Rows& queries, const LinearFilter& linear, const Thresholds& thresholds,
                          const Walking& walking, const Answers& answers, Team& team) const {
     const int width = c_ == 2 ? 1 : c_;
     std::vector<std::unique_ptr<Worker>> workers(team.size());
@@ -399,7 +400,7 @@ void LazyMachine::answer(const Rows& queries, const LinearFilter& linear, const 
     });
 }
 
-void LazyMachine::trace(const Rows& queries, int n_steps, const Walking& walking, std::int32_t* leaders,
+void EarlyMachine::trace(const Rows& queries, int n_steps, const Walking& walking, std::int32_t* leaders,
                         float* leanings, Team& team) const {
     std::vector<std::unique_ptr<Worker>> workers(team.size());
     for_ranges(team, queries.n, queries_at_once, [&](std::int64_t begin, std::int64_t end, int member) {

@@ -64,10 +64,10 @@ struct Answers {
     std::int32_t *labels, *n_touched;
 };
 
-class LazyMachine {
+class EarlyMachine {
   public:
     // Without axes every query is answered exactly.
-    LazyMachine(const Expansion& expansion, const Rows& axes);
+    EarlyMachine(const Expansion& expansion, const Rows& axes);
 
     void answer(const Rows& queries, const LinearFilter& filter, const Thresholds& thresholds,
                 const Walking& walking, const Answers& answers, Team& team) const;

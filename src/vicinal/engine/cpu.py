@@ -8,7 +8,7 @@ for any number of threads.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,17 @@ MOST_ITERATIONS: int = _core.MOST_ITERATIONS
 Floats = NDArray[np.float32]
 Codes = NDArray[np.int32]
 Arrays = dict[str, NDArray[Any]]
+
+
+class Walking(NamedTuple):
+    """How a machine takes its steps."""
+
+    corrected: bool = True
+    """Outputs start at their approximations, not at the bias."""
+    weighted: bool = False
+    """The largest term comes first, not the largest kernel value."""
+    balanced: bool = False
+    """Tug of war: the class of the least cumulative weight has the next step."""
 
 
 class NeighbourIndex:
@@ -114,6 +125,68 @@ class NeighbourIndex:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the points and the state."""
         return (type(self).from_state, (self.points, self.state()))
+
+
+class EarlyMachine:
+    """A kernel expansion that is evaluated only as far as a query needs: nearest support vectors.
+
+    Parameters
+    ----------
+    vectors : float32 array of shape (n_vectors, n_features)
+        Sorted by class.
+    class_sv : int32 array of shape (n_classes,)
+        Number of vectors of each class.
+    support : float32 array of shape (n_classes - 1, n_vectors)
+        How strongly, at least 0, a vector supports its class against each other, in LIBSVM's
+        layout.
+    bias : float32 array
+        One for each pair of classes, positive for the later one.
+    kernel : tuple
+        Kind, gamma, coef0 and degree.
+    axes : float32 array of shape (n_axes, n_features)
+        Where kernel values are approximated. Without axes, all answers are exact.
+    """
+
+    def __init__(
+        self,
+        vectors: Floats,
+        class_sv: Codes,
+        support: Floats,
+        bias: Floats,
+        kernel: Metric,
+        axes: Floats,
+    ) -> None:
+        self._arguments = (vectors, class_sv, support, bias, kernel, axes)
+        self._machine = _core.EarlyMachine(*self._arguments)
+
+    def answer(
+        self,
+        queries: Floats,
+        thresholds: Floats,
+        linear: tuple[Floats, Floats, Floats],
+        walking: Walking,
+        *,
+        n_threads: int = 1,
+    ) -> tuple[NDArray[np.float64], Codes, Codes]:
+        """Return decisions, codes of classes, and how many vectors each query touched.
+
+        A query is answered as soon as the leaning of its leader exceeds ``thresholds[leader,
+        step]``, and exactly after the last step. `linear` has the weights, biases and thresholds
+        of a linear filter, of no rows where there is none. A decision is one signed value for two
+        classes; for more, a column for each class, its votes plus its outputs squeezed into
+        (-1/3, 1/3).
+        """
+        return self._machine.answer(queries, *linear, thresholds, tuple(walking), n_threads)
+
+    def trace(
+        self, queries: Floats, n_steps: int, walking: Walking, *, n_threads: int = 1
+    ) -> tuple[Codes, Floats]:
+        """Return each query's leader and its leaning after 0, 1, … `n_steps` steps."""
+        return self._machine.trace(queries, n_steps, tuple(walking), n_threads)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the arrays it was made of."""
+        return (type(self), self._arguments)
 
 
 def accept_centres(

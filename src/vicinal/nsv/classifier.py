@@ -1,0 +1,311 @@
+"""A kernel classifier whose queries touch as few support vectors as they need."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
+from sklearn.svm import SVC
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from vicinal.engine import Walking
+from vicinal.nsv.fidelity import Fidelity, Usual, check
+from vicinal.nsv.model import Answers, NearestVectors
+from vicinal.nsv.search import Settings, calibrate
+from vicinal.nsv.subjects import Subject, is_frozen
+from vicinal.problem import FLOATS
+
+_count = [Interval(Integral, 1, None, closed="left")]
+
+
+class NSVClassifier(ClassifierMixin, BaseEstimator):
+    """Nearest support vectors: answers of a kernel machine, at a cost that follows the difficulty.
+
+    A linear filter answers the easy queries. For the others all kernel values are approximated on
+    a few principal axes, and the support vectors bring in their exact values one by one, nearest
+    first, until the outputs lean so far to one class that their sign is unlikely to turn: as far
+    as no class leaned in vain on the calibration data. Queries that never lean so far get the
+    exact sums.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        :class:`sklearn.svm.SVC` or :class:`sklearn.svm.NuSVC`, also as the last step of a
+        :class:`sklearn.pipeline.Pipeline`; it is fitted first. In a
+        :class:`sklearn.frozen.FrozenEstimator`, or as a :class:`KernelMachine`, it is only
+        calibrated. None is ``SVC()``.
+    n_components : int, default=20
+        Axes of the approximations. With as many as there are features, or more, they would be no
+        cheaper than the kernel values, and all sums are exact.
+    max_disagreement : float, default=None
+        The share of labels that may differ from the exact machine's, on data held out from the
+        calibration. `n_components`, `window`, the length of walks and a margin of the thresholds
+        are then chosen to meet it at the least cost.
+    start : {"approximations", "bias"}, default="approximations"
+        Where the outputs start. From "bias", as in the paper, each vector adds its term; from
+        "approximations" its exact term takes the place of the approximate one, and far fewer
+        vectors are touched.
+    order : {"score", "term", "tug_of_war"}, default="term"
+        Which vector is next: that of the largest kernel value, that of the largest term, or by
+        score, but with the cumulative weights of the classes kept balanced.
+    thresholds : {"max_smoothed", "simple"}, default="max_smoothed"
+    window : int, default=10
+        Steps to either side over which "max_smoothed" takes the widest threshold.
+    linear_filter : bool, default=True
+    max_steps : int, default=128
+        The longest walk; after it, the exact sums cost less.
+    n_calibration : int, default=20000
+        At most as many of the calibration points are used, drawn at random.
+    random_state : int, RandomState instance or None, default=None
+        For these draws, the filter and the axes.
+    n_jobs : int, default=None
+        Threads; None means 1 and -1 all cores. Results never depend on it.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted estimator whose answers these are.
+    classes_ : array of shape (n_classes,)
+    n_support_ : int
+        Number of support vectors; a linear machine has one for each pair of classes.
+    calibration_ : dict
+        The settings in use, and the share of labels that they changed on queries held out.
+    model_ : NearestVectors
+    n_features_in_ : int
+    feature_names_in_ : array of shape (n_features_in_,)
+
+    See Also
+    --------
+    FaLKSVC : Many small machines, for more data than one machine can learn from.
+
+    Notes
+    -----
+    For more than two classes the leader is the class that wins all its pairs, and its leaning the
+    least of these outputs: all other classes can no longer win, whatever the pairs among them say.
+
+    References
+    ----------
+    D. DeCoste, D. Mazzoni: Fast query-time classification with nearest support vectors, ICML 2003.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.svm import SVC
+    >>> from vicinal import NSVClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = NSVClassifier(SVC(C=10), random_state=0).fit(X[:1000], y[:1000])
+    >>> bool((model.predict(X[1000:]) == model.estimator_.predict(X[1000:])).mean() > 0.98)
+    True
+    >>> bool(model.n_touched(X[1000:]).mean() < model.n_support_ / 10)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods(["fit", "predict"]), None],
+        "n_components": _count,
+        "max_disagreement": [Interval(Real, 0, 1, closed="both"), None],
+        "start": [StrOptions({"approximations", "bias"})],
+        "order": [StrOptions({"score", "term", "tug_of_war"})],
+        "thresholds": [StrOptions({"max_smoothed", "simple"})],
+        "window": [Interval(Integral, 0, None, closed="left")],
+        "linear_filter": ["boolean"],
+        "max_steps": _count,
+        "n_calibration": _count,
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_components: int = 20,
+        max_disagreement: float | None = None,
+        start: Literal["approximations", "bias"] = "approximations",
+        order: Literal["score", "term", "tug_of_war"] = "term",
+        thresholds: Literal["max_smoothed", "simple"] = "max_smoothed",
+        window: int = 10,
+        linear_filter: bool = True,
+        max_steps: int = 128,
+        n_calibration: int = 20_000,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.n_components = n_components
+        self.max_disagreement = max_disagreement
+        self.start = start
+        self.order = order
+        self.thresholds = thresholds
+        self.window = window
+        self.linear_filter = linear_filter
+        self.max_steps = max_steps
+        self.n_calibration = n_calibration
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, *, X_calibration: ArrayLike | None = None
+    ) -> Self:
+        """Fit the estimator, unless it is frozen, and gather its thresholds.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            May be absent where the estimator is frozen.
+        X_calibration : array-like of shape (n_calibration_samples, n_features), default=None
+            Queries like those to come; None takes X. Labels are not needed: what counts is what
+            the machine says.
+
+        Returns
+        -------
+        self : object
+        """
+        estimator = SVC() if self.estimator is None else self.estimator
+        if y is None and is_frozen(estimator):
+            data = validate_data(self, X, dtype=FLOATS)
+        else:
+            data, y = validate_data(self, X, y, dtype=FLOATS)
+            check_classification_targets(y)
+        fitted = estimator if is_frozen(estimator) else clone(estimator).fit(data, y)
+        subject = Subject.of(fitted)
+        if X_calibration is not None:
+            data = check_array(X_calibration, dtype=FLOATS, input_name="X_calibration")
+        random_state = check_random_state(self.random_state)
+        if len(data) > self.n_calibration:
+            data = data[random_state.permutation(len(data))[: self.n_calibration]]
+        queries = subject.queries(data)
+        model, report = calibrate(
+            subject.expansion,
+            queries,
+            self._settings(),
+            random_state=random_state,
+            n_threads=self._n_threads,
+        )
+        self.estimator_ = fitted
+        self.classes_ = subject.classes
+        self.n_support_ = subject.expansion.n_vectors
+        self.calibration_ = report
+        self.model_: NearestVectors = model
+        self._subject = subject
+        self._usual = Usual.of(queries)
+        return self
+
+    def _settings(self) -> Settings:
+        return Settings(
+            walking=Walking(
+                corrected=self.start == "approximations",
+                weighted=self.order == "term",
+                balanced=self.order == "tug_of_war",
+            ),
+            n_components=self.n_components,
+            window=self.window if self.thresholds == "max_smoothed" else 0,
+            max_steps=self.max_steps,
+            linear_filter=self.linear_filter,
+            max_disagreement=self.max_disagreement,
+        )
+
+    @property
+    def _n_threads(self) -> int:
+        return int(effective_n_jobs(self.n_jobs))
+
+    def _queries(self, X: ArrayLike) -> NDArray[np.float32]:
+        check_is_fitted(self, "model_")
+        return self._subject.queries(validate_data(self, X, dtype=FLOATS, reset=False))
+
+    def _answer(self, X: ArrayLike) -> Answers:
+        return self.model_.answer(self._queries(X), n_threads=self._n_threads)
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the outputs at which each query stopped.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+
+        Returns
+        -------
+        decisions : array of shape (n_queries,) or (n_queries, n_classes)
+            For two classes one number, positive for the second class; of the linear filter where
+            that has answered. For more, the votes for each class plus a confidence within a third
+            of a vote.
+        """
+        return self._answer(X).decisions
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the label of each query.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+
+        Returns
+        -------
+        labels : array of shape (n_queries,)
+        """
+        decisions, codes, _ = self._answer(X)
+        if self._subject.break_ties and len(self.classes_) > 2:
+            return self.classes_[decisions.argmax(axis=1)]
+        return self.classes_[codes]
+
+    def n_touched(self, X: ArrayLike) -> NDArray[np.int32]:
+        """Return how many support vectors each query touches.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+
+        Returns
+        -------
+        counts : array of shape (n_queries,)
+            0 where the filter or the approximations suffice, all where the sums are exact.
+        """
+        return self._answer(X).n_touched
+
+    def fidelity_check(
+        self,
+        X: ArrayLike,
+        *,
+        share: float = 0.01,
+        limit: float | None = None,
+        random_state: Any = None,
+    ) -> Fidelity:
+        """Compare some answers with the exact machine's.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+        share : float, default=0.01
+            Of the queries to check, about. Those unlike the calibration data are checked more
+            often.
+        limit : float, default=None
+            Warn if more labels have changed; None is `max_disagreement`.
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        fidelity : Fidelity
+            Numbers of queries checked and changed, and the share of all that this speaks for.
+        """
+        queries = self._queries(X)
+        if not 0 < share <= 1:
+            raise ValueError(f"share must lie in (0, 1], got {share}.")
+        fidelity, _ = check(
+            self.model_,
+            self._usual,
+            queries,
+            share=share,
+            limit=self.max_disagreement if limit is None else limit,
+            random_state=check_random_state(random_state),
+            n_threads=self._n_threads,
+        )
+        return fidelity

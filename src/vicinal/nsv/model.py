@@ -1,0 +1,106 @@
+"""A machine with everything that answering a query early needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.decomposition import TruncatedSVD
+
+from vicinal import engine
+from vicinal.engine import Walking
+from vicinal.nsv.expansion import Expansion
+from vicinal.problem import Codes, Floats
+
+MOST_AXES = 120
+"""More are found for no machine."""
+
+
+class LinearFilter(NamedTuple):
+    """Linear scores that answer the easy queries, in the frame of the expansion.
+
+    `weights` has a row for each class, or one row for two classes, or none where there is no
+    filter. A query is answered where the best score leads the second by more than the threshold of
+    its class.
+    """
+
+    weights: Floats
+    bias: Floats
+    thresholds: Floats
+
+    @classmethod
+    def none(cls, n_features: int) -> Self:
+        """Return the filter that answers nothing."""
+        nothing = np.zeros(0, dtype=np.float32)
+        return cls(np.zeros((0, n_features), dtype=np.float32), nothing, nothing)
+
+    def scores(self, queries: Floats) -> tuple[Codes, Floats]:
+        """Return the leader of each query and how far it leads."""
+        scores = queries @ self.weights.T + self.bias
+        if scores.shape[1] == 1:
+            scores = np.column_stack([np.zeros_like(scores), scores])
+        second, best = np.partition(scores, -2, axis=1)[:, -2:].T
+        return scores.argmax(axis=1).astype(np.int32), best - second
+
+
+class Answers(NamedTuple):
+    """What the engine says about some queries."""
+
+    decisions: NDArray[np.float64]
+    codes: Codes
+    n_touched: Codes
+
+
+@dataclass(frozen=True)
+class NearestVectors:
+    """A machine, the axes of its approximations, and the thresholds at which it stops.
+
+    Parameters
+    ----------
+    expansion : Expansion
+    machine : EarlyMachine
+        Without axes it answers exactly.
+    linear : LinearFilter
+    thresholds : float32 array of shape (n_classes, n_steps + 1)
+        What the leaning of each class must exceed after each step.
+    walking : Walking
+    """
+
+    expansion: Expansion
+    machine: engine.EarlyMachine
+    linear: LinearFilter
+    thresholds: Floats
+    walking: Walking
+
+    @classmethod
+    def exact(cls, expansion: Expansion, linear: LinearFilter | None = None) -> Self:
+        """Return the model that adds up all vectors for every query that the filter leaves."""
+        n_features = expansion.vectors.shape[1]
+        never = np.full((expansion.n_classes, 1), np.inf, dtype=np.float32)
+        machine = expansion.machine(np.zeros((0, n_features), dtype=np.float32))
+        none = LinearFilter.none(n_features)
+        return cls(expansion, machine, linear or none, never, Walking())
+
+    def answer(self, queries: Floats, *, n_threads: int) -> Answers:
+        """Answer queries that are in the frame of the expansion."""
+        return Answers(
+            *self.machine.answer(
+                queries, self.thresholds, self.linear, self.walking, n_threads=n_threads
+            )
+        )
+
+    def answer_exactly(self, queries: Floats, *, n_threads: int) -> Answers:
+        """Answer without the filter, and with all vectors."""
+        never = np.full((self.expansion.n_classes, 1), np.inf, dtype=np.float32)
+        none = LinearFilter.none(queries.shape[1])
+        exact = replace(self, linear=none, thresholds=never)
+        return exact.answer(queries, n_threads=n_threads)
+
+
+def principal_axes(vectors: Floats, n_axes: int, seed: int) -> Floats:
+    """Return the first axes of the singular value decomposition of the vectors, in its order."""
+    n_axes = min(n_axes, *vectors.shape)
+    svd = TruncatedSVD(n_axes, n_iter=4, random_state=seed)
+    return np.ascontiguousarray(svd.fit(vectors).components_, dtype=np.float32)
