@@ -517,6 +517,17 @@ class EarlyMachineHandle {
                               own(std::move(labels)), own(std::move(touched)));
     }
 
+    nb::tuple settle(const In<float, 2>& queries, int n_threads) const {
+        require_queries(queries);
+        const std::size_t n = queries.shape(0), c = machine_->n_classes();
+        std::vector<std::int32_t> winners(n);
+        std::vector<float> leanings(n * c);
+        with_team(n_threads, [&](Team& team) {
+            machine_->settle(rows(queries), winners.data(), leanings.data(), team);
+        });
+        return nb::make_tuple(own(std::move(winners)), own(std::move(leanings), {n, c}));
+    }
+
     nb::tuple trace(const In<float, 2>& queries, int n_steps, const std::tuple<bool, bool, bool>& walking,
                     int n_threads) const {
         require_queries(queries);
@@ -593,6 +604,7 @@ NB_MODULE(VICINAL_MODULE, m) {
              nb::arg("axes"))
         .def("answer", &EarlyMachineHandle::answer, nb::arg("queries"), nb::arg("weights"), nb::arg("bias"),
              nb::arg("linear_thresholds"), nb::arg("thresholds"), nb::arg("walking"), nb::arg("n_threads"))
+        .def("settle", &EarlyMachineHandle::settle, nb::arg("queries"), nb::arg("n_threads"))
         .def("trace", &EarlyMachineHandle::trace, nb::arg("queries"), nb::arg("n_steps"), nb::arg("walking"),
              nb::arg("n_threads"));
     m.def("accept_centres", &accept, nb::arg("candidates"), nb::arg("neighbours"), nb::arg("n_assigned"),

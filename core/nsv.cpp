@@ -214,6 +214,9 @@ class EarlyMachine::Worker {
         }
     }
 
+    float leaning(const float* g, int a) const {
+        return *std::min_element(g + a * row_, g + a * row_ + m_.c_);
+    }
     float* outputs(int q) { return &outputs_[static_cast<std::size_t>(q) * m_.c_ * row_]; }
 
   private:
@@ -396,6 +399,27 @@ void EarlyMachine::answer(const Rows& queries, const LinearFilter& linear, const
             team.check();
             worker.exactly(x);
             for (int q = 0; q < n; ++q) say(hard[first + q], worker.outputs(q), vectors_.n);
+        });
+    });
+}
+
+void EarlyMachine::settle(const Rows& queries, std::int32_t* winners, float* leanings, Team& team) const {
+    std::vector<std::unique_ptr<Worker>> workers(team.size());
+    for_ranges(team, queries.n, queries_at_once, [&](std::int64_t begin, std::int64_t end, int member) {
+        if (!workers[member]) workers[member] = std::make_unique<Worker>(*this, Walking{});
+        Worker& worker = *workers[member];
+        std::vector<std::int64_t> all(end - begin);
+        std::iota(all.begin(), all.end(), begin);
+        std::vector<double> decision(c_);
+        for_groups(queries, all, [&](std::size_t first, int n, const float* const* x) {
+            team.check();
+            worker.exactly(x);
+            for (int q = 0; q < n; ++q) {
+                const std::int64_t query = all[first + q];
+                worker.decide(worker.outputs(q), decision.data(), winners + query);
+                for (int a = 0; a < c_; ++a)
+                    leanings[query * c_ + a] = worker.leaning(worker.outputs(q), a);
+            }
         });
     });
 }

@@ -76,6 +76,9 @@ class EarlyMachine {
     void trace(const Rows& queries, int n_steps, const Walking& walking, std::int32_t* leaders,
                float* leanings, Team& team) const;
 
+    // The winner of each query, and the exact leaning of every class: its least output.
+    void settle(const Rows& queries, std::int32_t* winners, float* leanings, Team& team) const;
+
     int n_classes() const { return c_; }
     std::int64_t n_vectors() const { return vectors_.n; }
     int n_features() const { return vectors_.d; }

@@ -178,6 +178,10 @@ class EarlyMachine:
         """
         return self._machine.answer(queries, *linear, thresholds, tuple(walking), n_threads)
 
+    def settle(self, queries: Floats, *, n_threads: int = 1) -> tuple[Codes, Floats]:
+        """Return each query's class and the exact leaning of every class: its least output."""
+        return self._machine.settle(queries, n_threads)
+
     def trace(
         self, queries: Floats, n_steps: int, walking: Walking, *, n_threads: int = 1
     ) -> tuple[Codes, Floats]:

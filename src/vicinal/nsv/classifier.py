@@ -41,13 +41,14 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         :class:`sklearn.pipeline.Pipeline`; it is fitted first. In a
         :class:`sklearn.frozen.FrozenEstimator`, or as a :class:`KernelMachine`, it is only
         calibrated. None is ``SVC()``.
+    max_disagreement : float, default=0.001
+        The share of labels that may differ from the exact machine's, on data like the calibration
+        data. Thresholds are bounds of the error of the approximations, and the number of axes and
+        the length of walks are chosen for the least cost. None takes the paper's thresholds, and
+        these numbers as given.
     n_components : int, default=20
-        Axes of the approximations. With as many as there are features, or more, they would be no
-        cheaper than the kernel values, and all sums are exact.
-    max_disagreement : float, default=None
-        The share of labels that may differ from the exact machine's, on data held out from the
-        calibration. `n_components`, `window`, the length of walks and a margin of the thresholds
-        are then chosen to meet it at the least cost.
+        Axes of the approximations, if `max_disagreement` is None. With as many as there are
+        features, or more, they would be no cheaper than the kernel values, and all sums are exact.
     start : {"approximations", "bias"}, default="approximations"
         Where the outputs start. From "bias", as in the paper, each vector adds its term; from
         "approximations" its exact term takes the place of the approximate one, and far fewer
@@ -56,11 +57,13 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         Which vector is next: that of the largest kernel value, that of the largest term, or by
         score, but with the cumulative weights of the classes kept balanced.
     thresholds : {"max_smoothed", "simple"}, default="max_smoothed"
+        If `max_disagreement` is None: the largest leaning of a class that did not win, as it is
+        or over a window of steps.
     window : int, default=10
-        Steps to either side over which "max_smoothed" takes the widest threshold.
+        Steps to either side that "max_smoothed" looks at.
     linear_filter : bool, default=True
     max_steps : int, default=128
-        The longest walk; after it, the exact sums cost less.
+        The longest walk. After it the exact sums cost less than a longer one.
     n_calibration : int, default=20000
         At most as many of the calibration points are used, drawn at random.
     random_state : int, RandomState instance or None, default=None
@@ -109,8 +112,8 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "predict"]), None],
-        "n_components": _count,
         "max_disagreement": [Interval(Real, 0, 1, closed="both"), None],
+        "n_components": _count,
         "start": [StrOptions({"approximations", "bias"})],
         "order": [StrOptions({"score", "term", "tug_of_war"})],
         "thresholds": [StrOptions({"max_smoothed", "simple"})],
@@ -126,8 +129,8 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         self,
         estimator: Any = None,
         *,
+        max_disagreement: float | None = 0.001,
         n_components: int = 20,
-        max_disagreement: float | None = None,
         start: Literal["approximations", "bias"] = "approximations",
         order: Literal["score", "term", "tug_of_war"] = "term",
         thresholds: Literal["max_smoothed", "simple"] = "max_smoothed",
@@ -139,8 +142,8 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
-        self.n_components = n_components
         self.max_disagreement = max_disagreement
+        self.n_components = n_components
         self.start = start
         self.order = order
         self.thresholds = thresholds
