@@ -462,10 +462,12 @@ Out<bool> accept(const In<std::int32_t, 1>& candidates, const In<std::int32_t, 2
 
 // --- Nearest support vectors ---
 
+using LevelTuple = std::tuple<int, In<float, 2>>;
+
 class EarlyMachineHandle {
   public:
     EarlyMachineHandle(In<float, 2> vectors, const In<std::int32_t, 1>& class_sv, const In<float, 2>& support,
-                      const In<float, 1>& bias, const KernelTuple& kernel, const In<float, 2>& axes)
+                       const In<float, 1>& bias, const KernelTuple& kernel, const In<float, 2>& axes)
         : vectors_(vectors) {
         const auto c = static_cast<std::int64_t>(class_sv.shape(0));
         const Rows v = rows(vectors);
@@ -491,7 +493,7 @@ class EarlyMachineHandle {
     }
 
     nb::tuple answer(const In<float, 2>& queries, const In<float, 2>& weights, const In<float, 1>& bias,
-                     const In<float, 1>& linear_thresholds, const In<float, 2>& thresholds,
+                     const In<float, 1>& linear_thresholds, const std::vector<LevelTuple>& levels,
                      const std::tuple<bool, bool, bool>& walking, int n_threads) const {
         require_queries(queries);
         const auto c = static_cast<std::size_t>(machine_->n_classes());
@@ -500,8 +502,12 @@ class EarlyMachineHandle {
                     (n_rows == 0 || (static_cast<int>(weights.shape(1)) == machine_->n_features() &&
                                      linear_thresholds.shape(0) == c)),
                 "the filter does not fit the machine");
-        require(thresholds.shape(0) == c && thresholds.shape(1) >= 1, "every class needs thresholds");
-        require_steps(static_cast<std::int64_t>(thresholds.shape(1)) - 1);
+        std::vector<Level> walks;
+        for (const auto& [n_axes, thresholds] : levels) {
+            require(thresholds.shape(0) == c && thresholds.shape(1) >= 1, "every class needs thresholds");
+            require_walk(n_axes, static_cast<std::int64_t>(thresholds.shape(1)) - 1);
+            walks.push_back({n_axes, thresholds.data(), static_cast<int>(thresholds.shape(1)) - 1});
+        }
         const LinearFilter filter{{weights.data(), static_cast<std::int64_t>(n_rows), machine_->n_features()},
                                   bias.data(),
                                   linear_thresholds.data()};
@@ -509,9 +515,8 @@ class EarlyMachineHandle {
         std::vector<double> decisions(n * width);
         std::vector<std::int32_t> labels(n), touched(n);
         with_team(n_threads, [&](Team& team) {
-            machine_->answer(rows(queries), filter,
-                             {thresholds.data(), static_cast<int>(thresholds.shape(1)) - 1},
-                             walking_of(walking), {decisions.data(), labels.data(), touched.data()}, team);
+            machine_->answer(rows(queries), filter, walks, walking_of(walking),
+                             {decisions.data(), labels.data(), touched.data()}, team);
         });
         return nb::make_tuple(width == 1 ? own(std::move(decisions)) : own(std::move(decisions), {n, width}),
                               own(std::move(labels)), own(std::move(touched)));
@@ -528,17 +533,16 @@ class EarlyMachineHandle {
         return nb::make_tuple(own(std::move(winners)), own(std::move(leanings), {n, c}));
     }
 
-    nb::tuple trace(const In<float, 2>& queries, int n_steps, const std::tuple<bool, bool, bool>& walking,
-                    int n_threads) const {
+    nb::tuple trace(const In<float, 2>& queries, int n_axes, int n_steps,
+                    const std::tuple<bool, bool, bool>& walking, int n_threads) const {
         require_queries(queries);
-        require(machine_->embedded(), "a machine without axes has no steps");
-        require_steps(n_steps);
+        require_walk(n_axes, n_steps);
         const std::size_t n = queries.shape(0), width = static_cast<std::size_t>(n_steps) + 1;
         std::vector<std::int32_t> leaders(n * width);
         std::vector<float> leanings(n * width);
         with_team(n_threads, [&](Team& team) {
-            machine_->trace(rows(queries), n_steps, walking_of(walking), leaders.data(), leanings.data(),
-                            team);
+            machine_->trace(rows(queries), n_axes, n_steps, walking_of(walking), leaders.data(),
+                            leanings.data(), team);
         });
         return nb::make_tuple(own(std::move(leaders), {n, width}), own(std::move(leanings), {n, width}));
     }
@@ -552,7 +556,8 @@ class EarlyMachineHandle {
         require(static_cast<int>(queries.shape(1)) == machine_->n_features(),
                 "queries and vectors differ in their number of features");
     }
-    void require_steps(std::int64_t n_steps) const {
+    void require_walk(int n_axes, std::int64_t n_steps) const {
+        require(n_axes >= 1 && n_axes <= machine_->n_axes(), "the machine has fewer axes");
         require(n_steps >= 0 && n_steps <= machine_->n_vectors(), "there are fewer vectors than steps");
     }
 
@@ -603,10 +608,10 @@ NB_MODULE(VICINAL_MODULE, m) {
              nb::arg("vectors"), nb::arg("class_sv"), nb::arg("support"), nb::arg("bias"), nb::arg("kernel"),
              nb::arg("axes"))
         .def("answer", &EarlyMachineHandle::answer, nb::arg("queries"), nb::arg("weights"), nb::arg("bias"),
-             nb::arg("linear_thresholds"), nb::arg("thresholds"), nb::arg("walking"), nb::arg("n_threads"))
+             nb::arg("linear_thresholds"), nb::arg("levels"), nb::arg("walking"), nb::arg("n_threads"))
         .def("settle", &EarlyMachineHandle::settle, nb::arg("queries"), nb::arg("n_threads"))
-        .def("trace", &EarlyMachineHandle::trace, nb::arg("queries"), nb::arg("n_steps"), nb::arg("walking"),
-             nb::arg("n_threads"));
+        .def("trace", &EarlyMachineHandle::trace, nb::arg("queries"), nb::arg("n_axes"), nb::arg("n_steps"),
+             nb::arg("walking"), nb::arg("n_threads"));
     m.def("accept_centres", &accept, nb::arg("candidates"), nb::arg("neighbours"), nb::arg("n_assigned"),
           nb::arg("covered").noconvert(), nb::arg("ranks").noconvert(), nb::arg("owners").noconvert(),
           nb::arg("first_id"));

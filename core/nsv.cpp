@@ -100,7 +100,7 @@ class EarlyMachine::Worker {
           outputs_(static_cast<std::size_t>(row_) * machine.c_ * rows_at_once),
           cumulative_(machine.c_),
           linear_(machine.c_) {
-        if (!m_.embedded()) return;
+        if (m_.n_axes_ == 0) return;
         projected_.resize(static_cast<std::size_t>(padded(m_.n_axes_)) * rows_at_once);
         scores_.resize(places_);
         head_start_.push_back(0);
@@ -119,9 +119,9 @@ class EarlyMachine::Worker {
         tally();
     }
 
-    // The same, approximated on the axes.
-    void approximately(const float* const* x) {
-        const int d = m_.vectors_.d, stride = padded(m_.n_axes_);
+    // The same, approximated on the first axes.
+    void approximately(const float* const* x, int n_axes) {
+        const int d = m_.vectors_.d, stride = padded(n_axes);
         const bool rbf = m_.kernel_.kind == KernelKind::rbf;
         vfloat t[rows_at_once];
         float norms[rows_at_once];
@@ -135,7 +135,7 @@ class EarlyMachine::Worker {
             norms[q] = rbf ? dot(x[q], x[q], d) : 0.0f;
         }
         for (int at = 0; at < places_; at += lanes) {
-            dot_products(z, &m_.embedded_[static_cast<std::size_t>(at) * m_.n_axes_], m_.n_axes_, t);
+            dot_products(z, &m_.embedded_[static_cast<std::size_t>(at) * m_.n_axes_], n_axes, t);
             // Off the axes the vectors are taken for orthogonal to the query.
             if (rbf)
                 for (int q = 0; q < rows_at_once; ++q)
@@ -361,8 +361,8 @@ void for_groups(const Rows& queries, const std::vector<std::int64_t>& chosen, co
 
 }  // namespace
 
-void EarlyMachine::answer(const Rows& queries, const LinearFilter& linear, const Thresholds& thresholds,
-                         const Walking& walking, const Answers& answers, Team& team) const {
+void EarlyMachine::answer(const Rows& queries, const LinearFilter& linear, const std::vector<Level>& levels,
+                          const Walking& walking, const Answers& answers, Team& team) const {
     const int width = c_ == 2 ? 1 : c_;
     std::vector<std::unique_ptr<Worker>> workers(team.size());
     for_ranges(team, queries.n, queries_at_once, [&](std::int64_t begin, std::int64_t end, int member) {
@@ -373,32 +373,35 @@ void EarlyMachine::answer(const Rows& queries, const LinearFilter& linear, const
             answers.n_touched[query] = static_cast<std::int32_t>(touched);
         };
 
-        std::vector<std::int64_t> open, hard;
+        std::vector<std::int64_t> open, left;
         for (std::int64_t query = begin; query < end; ++query)
             if (linear.weights.n > 0 && worker.filter(linear, queries[query], worker.outputs(0)))
                 say(query, worker.outputs(0), 0);
             else
                 open.push_back(query);
 
-        if (!embedded()) std::swap(open, hard);
+        for (const Level& level : levels) {
+            for_groups(queries, open, [&](std::size_t first, int n, const float* const* x) {
+                team.check();
+                worker.approximately(x, level.n_axes);
+                for (int q = 0; q < n; ++q) {
+                    const auto certain = [&](int step, int leader, float leaning) {
+                        return leaning > level.thresholds[leader * (level.n_steps + 1) + step];
+                    };
+                    const int steps = worker.walk(q, x[q], level.n_steps, certain);
+                    if (steps < 0)
+                        left.push_back(open[first + q]);
+                    else
+                        say(open[first + q], worker.outputs(q), steps);
+                }
+            });
+            open.swap(left);
+            left.clear();
+        }
         for_groups(queries, open, [&](std::size_t first, int n, const float* const* x) {
             team.check();
-            worker.approximately(x);
-            for (int q = 0; q < n; ++q) {
-                const auto certain = [&](int step, int leader, float leaning) {
-                    return leaning > thresholds.values[leader * (thresholds.n_steps + 1) + step];
-                };
-                const int steps = worker.walk(q, x[q], thresholds.n_steps, certain);
-                if (steps < 0)
-                    hard.push_back(open[first + q]);
-                else
-                    say(open[first + q], worker.outputs(q), steps);
-            }
-        });
-        for_groups(queries, hard, [&](std::size_t first, int n, const float* const* x) {
-            team.check();
             worker.exactly(x);
-            for (int q = 0; q < n; ++q) say(hard[first + q], worker.outputs(q), vectors_.n);
+            for (int q = 0; q < n; ++q) say(open[first + q], worker.outputs(q), vectors_.n);
         });
     });
 }
@@ -417,15 +420,14 @@ void EarlyMachine::settle(const Rows& queries, std::int32_t* winners, float* lea
             for (int q = 0; q < n; ++q) {
                 const std::int64_t query = all[first + q];
                 worker.decide(worker.outputs(q), decision.data(), winners + query);
-                for (int a = 0; a < c_; ++a)
-                    leanings[query * c_ + a] = worker.leaning(worker.outputs(q), a);
+                for (int a = 0; a < c_; ++a) leanings[query * c_ + a] = worker.leaning(worker.outputs(q), a);
             }
         });
     });
 }
 
-void EarlyMachine::trace(const Rows& queries, int n_steps, const Walking& walking, std::int32_t* leaders,
-                        float* leanings, Team& team) const {
+void EarlyMachine::trace(const Rows& queries, int n_axes, int n_steps, const Walking& walking,
+                         std::int32_t* leaders, float* leanings, Team& team) const {
     std::vector<std::unique_ptr<Worker>> workers(team.size());
     for_ranges(team, queries.n, queries_at_once, [&](std::int64_t begin, std::int64_t end, int member) {
         if (!workers[member]) workers[member] = std::make_unique<Worker>(*this, walking);
@@ -434,7 +436,7 @@ void EarlyMachine::trace(const Rows& queries, int n_steps, const Walking& walkin
         std::iota(all.begin(), all.end(), begin);
         for_groups(queries, all, [&](std::size_t first, int n, const float* const* x) {
             team.check();
-            worker.approximately(x);
+            worker.approximately(x, n_axes);
             for (int q = 0; q < n; ++q) {
                 const std::int64_t row = all[first + q] * (n_steps + 1);
                 worker.walk(q, x[q], n_steps, [&](int step, int leader, float leaning) {

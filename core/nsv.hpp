@@ -11,7 +11,8 @@
 // brings its exact term into the outputs. After every step there may be a leader, the class that wins
 // all of its pairs; the least of its winning outputs is its leaning. The walk stops where the leaning
 // exceeds the threshold of this leader and step. A walk that never does is followed by the exact sums,
-// computed anew. For two classes these are the L_k and H_k of the paper: the leaning is |g|.
+// computed anew. For two classes these are the L_k and H_k of the paper: the leaning is |g|. There may
+// be several levels of such walks, each on more axes, each for the queries that the last has left.
 //
 // The outputs of a walk start at the bias, as in the paper, or at their approximations; then an exact
 // term takes the place of its approximation, and the error left is that of the vectors untouched.
@@ -52,9 +53,10 @@ struct LinearFilter {
     const float *bias, *thresholds;
 };
 
-// A row of n_steps + 1 thresholds for each class as leader.
-struct Thresholds {
-    const float* values;
+// One walk: on the first so many axes, with a row of n_steps + 1 thresholds for each class as leader.
+struct Level {
+    int n_axes;
+    const float* thresholds;
     int n_steps;
 };
 
@@ -66,14 +68,14 @@ struct Answers {
 
 class EarlyMachine {
   public:
-    // Without axes every query is answered exactly.
     EarlyMachine(const Expansion& expansion, const Rows& axes);
 
-    void answer(const Rows& queries, const LinearFilter& filter, const Thresholds& thresholds,
+    // Without levels every query that the filter leaves is answered exactly.
+    void answer(const Rows& queries, const LinearFilter& filter, const std::vector<Level>& levels,
                 const Walking& walking, const Answers& answers, Team& team) const;
 
     // The leader and its leaning after 0 to n_steps steps; a leaning is negative if nobody leads.
-    void trace(const Rows& queries, int n_steps, const Walking& walking, std::int32_t* leaders,
+    void trace(const Rows& queries, int n_axes, int n_steps, const Walking& walking, std::int32_t* leaders,
                float* leanings, Team& team) const;
 
     // The winner of each query, and the exact leaning of every class: its least output.
@@ -82,7 +84,7 @@ class EarlyMachine {
     int n_classes() const { return c_; }
     std::int64_t n_vectors() const { return vectors_.n; }
     int n_features() const { return vectors_.d; }
-    bool embedded() const { return n_axes_ > 0; }
+    int n_axes() const { return n_axes_; }
 
   private:
     class Worker;

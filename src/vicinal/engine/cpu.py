@@ -144,7 +144,7 @@ class EarlyMachine:
     kernel : tuple
         Kind, gamma, coef0 and degree.
     axes : float32 array of shape (n_axes, n_features)
-        Where kernel values are approximated. Without axes, all answers are exact.
+        Where kernel values are approximated, most important first.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class EarlyMachine:
     def answer(
         self,
         queries: Floats,
-        thresholds: Floats,
+        levels: Sequence[tuple[int, Floats]],
         linear: tuple[Floats, Floats, Floats],
         walking: Walking,
         *,
@@ -170,23 +170,24 @@ class EarlyMachine:
     ) -> tuple[NDArray[np.float64], Codes, Codes]:
         """Return decisions, codes of classes, and how many vectors each query touched.
 
-        A query is answered as soon as the leaning of its leader exceeds ``thresholds[leader,
-        step]``, and exactly after the last step. `linear` has the weights, biases and thresholds
-        of a linear filter, of no rows where there is none. A decision is one signed value for two
-        classes; for more, a column for each class, its votes plus its outputs squeezed into
-        (-1/3, 1/3).
+        Each level is a number of axes and thresholds: a query is answered as soon as the leaning
+        of its leader exceeds ``thresholds[leader, step]``, and goes to the next level after the
+        last step. After all levels it is answered exactly. `linear` has the weights, biases and
+        thresholds of a linear filter, of no rows where there is none. A decision is one signed
+        value for two classes; for more, a column for each class, its votes plus its outputs
+        squeezed into (-1/3, 1/3).
         """
-        return self._machine.answer(queries, *linear, thresholds, tuple(walking), n_threads)
+        return self._machine.answer(queries, *linear, list(levels), tuple(walking), n_threads)
 
     def settle(self, queries: Floats, *, n_threads: int = 1) -> tuple[Codes, Floats]:
         """Return each query's class and the exact leaning of every class: its least output."""
         return self._machine.settle(queries, n_threads)
 
     def trace(
-        self, queries: Floats, n_steps: int, walking: Walking, *, n_threads: int = 1
+        self, queries: Floats, n_axes: int, n_steps: int, walking: Walking, *, n_threads: int = 1
     ) -> tuple[Codes, Floats]:
         """Return each query's leader and its leaning after 0, 1, … `n_steps` steps."""
-        return self._machine.trace(queries, n_steps, tuple(walking), n_threads)
+        return self._machine.trace(queries, n_axes, n_steps, tuple(walking), n_threads)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the arrays it was made of."""

@@ -14,9 +14,6 @@ from vicinal.engine import Walking
 from vicinal.nsv.expansion import Expansion
 from vicinal.problem import Codes, Floats
 
-MOST_AXES = 120
-"""More are found for no machine."""
-
 
 class LinearFilter(NamedTuple):
     """Linear scores that answer the easy queries, in the frame of the expansion.
@@ -53,6 +50,13 @@ class Answers(NamedTuple):
     n_touched: Codes
 
 
+class Level(NamedTuple):
+    """A walk on some axes: thresholds for each class as leader, after each step."""
+
+    n_axes: int
+    thresholds: Floats
+
+
 @dataclass(frozen=True)
 class NearestVectors:
     """A machine, the axes of its approximations, and the thresholds at which it stops.
@@ -61,41 +65,36 @@ class NearestVectors:
     ----------
     expansion : Expansion
     machine : EarlyMachine
-        Without axes it answers exactly.
     linear : LinearFilter
-    thresholds : float32 array of shape (n_classes, n_steps + 1)
-        What the leaning of each class must exceed after each step.
+    levels : tuple of Level
+        Of more and more axes. What none of them answers is answered exactly.
     walking : Walking
     """
 
     expansion: Expansion
     machine: engine.EarlyMachine
     linear: LinearFilter
-    thresholds: Floats
+    levels: tuple[Level, ...]
     walking: Walking
 
     @classmethod
     def exact(cls, expansion: Expansion, linear: LinearFilter | None = None) -> Self:
         """Return the model that adds up all vectors for every query that the filter leaves."""
         n_features = expansion.vectors.shape[1]
-        never = np.full((expansion.n_classes, 1), np.inf, dtype=np.float32)
         machine = expansion.machine(np.zeros((0, n_features), dtype=np.float32))
-        none = LinearFilter.none(n_features)
-        return cls(expansion, machine, linear or none, never, Walking())
+        return cls(expansion, machine, linear or LinearFilter.none(n_features), (), Walking())
 
     def answer(self, queries: Floats, *, n_threads: int) -> Answers:
         """Answer queries that are in the frame of the expansion."""
         return Answers(
             *self.machine.answer(
-                queries, self.thresholds, self.linear, self.walking, n_threads=n_threads
+                queries, self.levels, self.linear, self.walking, n_threads=n_threads
             )
         )
 
     def answer_exactly(self, queries: Floats, *, n_threads: int) -> Answers:
         """Answer without the filter, and with all vectors."""
-        never = np.full((self.expansion.n_classes, 1), np.inf, dtype=np.float32)
-        none = LinearFilter.none(queries.shape[1])
-        exact = replace(self, linear=none, thresholds=never)
+        exact = replace(self, linear=LinearFilter.none(queries.shape[1]), levels=())
         return exact.answer(queries, n_threads=n_threads)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,13 @@ from vicinal.nsv.calibration import (
     train_filter,
 )
 from vicinal.nsv.expansion import Expansion
-from vicinal.nsv.model import LinearFilter, NearestVectors, principal_axes
+from vicinal.nsv.model import Level, LinearFilter, NearestVectors, principal_axes
 from vicinal.problem import Codes, Floats
 
-AXES = (10, 20, 40, 60, 80, 120)
-STEPS = (0, 4, 16, 64)
-"""The numbers of axes and the longest walks that are tried."""
+AXES = (10, 20, 40, 80, 160)
+"""The numbers of axes that are tried."""
+
+MOST_LEVELS = 3
 
 
 @dataclass(frozen=True)
@@ -77,14 +79,13 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A way to walk, with the traces of all queries that take it."""
+class Walk:
+    """One level that has been tried: its traces, and where each query stops."""
 
-    machine: engine.EarlyMachine
     n_axes: int
     n_steps: int
     traces: Traces
-    cost: float
+    stops: NDArray[np.intp]
 
 
 def calibrate(
@@ -107,31 +108,22 @@ def calibrate(
     exact = NearestVectors.exact(expansion).machine
     truth = Truth.of(exact, queries, n_threads=n_threads)
     evidence = Evidence(queries, truth, random_state.permutation(len(queries)))
-    linear, left_open, filter_changes = _filter(evidence, settings, random_state)
-    report: dict[str, Any] = {
+    linear, left_open, changes = _filter(evidence, settings, random_state)
+    machine, walks = _walks(expansion, evidence, settings, random_state, n_threads)
+    chosen = tuple(walks)
+    if settings.max_disagreement is not None:
+        chosen = _cheapest(walks, left_open, _Costs(expansion))
+    for walk in chosen:
+        changes += _changes(walk.traces, left_open, evidence, settings)
+    report = {
         "n_queries": len(queries),
         "answered_by_filter": float(1 - left_open.mean()),
-        "n_axes": 0,
-        "max_steps": 0,
-        "disagreement": filter_changes / len(queries),
+        "n_axes": [walk.n_axes for walk in chosen],
+        "n_steps": [walk.n_steps for walk in chosen],
+        "disagreement": changes / len(queries),
     }
-    candidates = _candidates(expansion, evidence, left_open, settings, random_state, n_threads)
-    best = min(candidates, key=lambda candidate: candidate.cost, default=None)
-    if best is None or (
-        settings.max_disagreement is not None and best.cost >= _Costs(expansion, 0).exact
-    ):
-        return NearestVectors.exact(expansion, linear), report
-
-    traces = best.traces.shortened(best.n_steps)
-    walk_changes = 0
-    for gathered, tried in evidence.folds():
-        held_out = traces[tried[left_open[tried]]]
-        steps = held_out.steps(settings.thresholds(traces[gathered]))
-        walk_changes += int(held_out.changed(steps).sum())
-    report["n_axes"], report["max_steps"] = best.n_axes, best.n_steps
-    report["disagreement"] += walk_changes / len(queries)
-    thresholds = np.ascontiguousarray(settings.thresholds(traces))
-    return NearestVectors(expansion, best.machine, linear, thresholds, settings.walking), report
+    levels = tuple(Level(walk.n_axes, settings.thresholds(walk.traces)) for walk in chosen)
+    return NearestVectors(expansion, machine, linear, levels, settings.walking), report
 
 
 def _filter(
@@ -156,51 +148,81 @@ def _filter(
     return linear, leads <= linear.thresholds[leaders], changes
 
 
-def _candidates(
+def _walks(
     expansion: Expansion,
     evidence: Evidence,
-    left_open: NDArray[np.bool_],
     settings: Settings,
     random_state: np.random.RandomState,
     n_threads: int,
-) -> Iterator[Candidate]:
+) -> tuple[engine.EarlyMachine, list[Walk]]:
+    """Return a machine and the walks to choose from: on few axes to many, short ones first."""
     m, d = expansion.vectors.shape
-    chosen = settings.max_disagreement is not None
-    counts = [n for n in (AXES if chosen else (settings.n_components,)) if n < min(m, d)]
+    wanted = (settings.n_components,) if settings.max_disagreement is None else AXES
+    counts = [n for n in wanted if n < min(m, d)]
     if not counts:
-        return
-    axes = principal_axes(expansion.vectors, max(counts), random_state.randint(2**31 - 1))
+        return NearestVectors.exact(expansion).machine, []
+    seed = random_state.randint(2**31 - 1)
+    machine = expansion.machine(principal_axes(expansion.vectors, max(counts), seed))
     longest = min(settings.max_steps, m)
-    lengths = [*(n for n in STEPS if n < longest), longest] if chosen else [longest]
-    cheapest = _Costs(expansion, 0).exact
+    walks = []
     for n_axes in counts:
-        costs = _Costs(expansion, n_axes)
-        if chosen and costs.start > cheapest:
-            return  # dearer before its first step than another in all
-        machine = expansion.machine(np.ascontiguousarray(axes[:n_axes]))
-        paths = machine.trace(evidence.queries, longest, settings.walking, n_threads=n_threads)
+        paths = machine.trace(
+            evidence.queries, n_axes, longest, settings.walking, n_threads=n_threads
+        )
         traces = Traces(*paths, evidence.truth)
-        steps = traces.steps(settings.thresholds(traces))[left_open]
-        for n_steps in lengths:
-            cost = costs.of_walks(np.where(steps <= n_steps, steps, -1), n_steps)
-            cheapest = min(cheapest, cost)
-            yield Candidate(machine, n_axes, n_steps, traces, cost)
+        lengths = {longest} if settings.max_disagreement is None else {0, min(16, longest), longest}
+        for n_steps in sorted(lengths):
+            part = traces.shortened(n_steps)
+            walks.append(Walk(n_axes, n_steps, part, part.steps(settings.thresholds(part))))
+    return machine, walks
+
+
+def _cheapest(
+    walks: Sequence[Walk], left_open: NDArray[np.bool_], costs: _Costs
+) -> tuple[Walk, ...]:
+    """Return the cheapest levels, which may be none: more and more axes, steps in the last only."""
+    best: tuple[Walk, ...] = ()
+    least = float(left_open.mean() * costs.exact)
+    for n_levels in range(1, MOST_LEVELS + 1):
+        for levels in combinations(walks, n_levels):
+            if any(walk.n_steps for walk in levels[:-1]):
+                continue
+            if any(a.n_axes >= b.n_axes for a, b in pairwise(levels)):
+                continue
+            cost = costs.of_levels(levels, left_open)
+            if cost < least:
+                best, least = levels, cost
+    return best
+
+
+def _changes(
+    traces: Traces, left_open: NDArray[np.bool_], evidence: Evidence, settings: Settings
+) -> int:
+    """Return how many labels a walk changes with thresholds of queries held out."""
+    changes = 0
+    for gathered, tried in evidence.folds():
+        held_out = traces[tried[left_open[tried]]]
+        steps = held_out.steps(settings.thresholds(traces[gathered]))
+        changes += int(held_out.changed(steps).sum())
+    return changes
 
 
 class _Costs:
     """What a query costs, in multiply-adds of a dense product; about, as measured."""
 
-    def __init__(self, expansion: Expansion, n_axes: int) -> None:
-        m, d = expansion.vectors.shape
-        a_value = 24.0 + expansion.n_classes
-        self.exact = m * (d + a_value)
-        self.start = n_axes * d + m * (n_axes + a_value)
-        self.touch = 3.0 * d + 2500.0 + m / 2
+    def __init__(self, expansion: Expansion) -> None:
+        self.m, self.d = expansion.vectors.shape
+        self.a_value = 24.0 + expansion.n_classes
+        self.exact = self.m * (self.d + self.a_value)
+        self.touch = 3.0 * self.d + 2500.0 + self.m / 2
 
-    def of_walks(self, steps: NDArray[np.intp], n_steps: int) -> float:
-        """Return the mean over queries that stopped at some steps, -1 for those that did not."""
-        if not len(steps):
-            return self.start
-        stopped = steps >= 0
-        walked = np.where(stopped, steps, n_steps).mean() * self.touch
-        return float(self.start + walked + (1 - stopped.mean()) * self.exact)
+    def of_levels(self, levels: Sequence[Walk], left_open: NDArray[np.bool_]) -> float:
+        """Return the mean cost of a query, whichever level answers it."""
+        cost, open_ = 0.0, left_open
+        for walk in levels:
+            stops = walk.stops[open_]
+            start = walk.n_axes * self.d + self.m * (walk.n_axes + self.a_value)
+            walked = np.where(stops >= 0, stops, walk.n_steps).sum() * self.touch
+            cost += len(stops) * start + walked
+            open_ = open_ & (walk.stops < 0)
+        return float(cost + open_.sum() * self.exact) / len(left_open)
