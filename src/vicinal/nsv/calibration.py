@@ -31,8 +31,8 @@ MOST_FILTERED = 10_000
 """The filter is trained on at most as many queries."""
 
 BORDER = 0.25
-"""The linear filter takes outputs below this part of the median for wrong: of queries like the
-training data few fall on the wrong side, and these stand for those that will."""
+"""The filter takes classes that lead by less than this part of the median output for lost: few
+queries like the training data fall on the wrong side, and these stand for others that will."""
 
 Rows = NDArray[np.intp]
 

@@ -29,6 +29,9 @@ AXES = (10, 20, 40, 80, 160)
 
 MOST_LEVELS = 3
 
+FILTERED = 0.25
+"""The part of the changes that the filter may make; walks make fewer than they are allowed."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -60,7 +63,7 @@ class Settings:
         """Return the thresholds of a linear filter."""
         if self.max_disagreement is None:
             return paper_filter(leaders, leads, truth)
-        return bounded_filter(leaders, leads, truth, self.max_disagreement / 2)
+        return bounded_filter(leaders, leads, truth, FILTERED * self.max_disagreement)
 
 
 @dataclass(frozen=True)
@@ -214,7 +217,8 @@ class _Costs:
         self.m, self.d = expansion.vectors.shape
         self.a_value = 24.0 + expansion.n_classes
         self.exact = self.m * (self.d + self.a_value)
-        self.touch = 3.0 * self.d + 2500.0 + self.m / 2
+        self.rank = 13.0 * self.m
+        self.touch = 2000.0 + 100.0 * expansion.n_classes + 3.0 * self.d + self.m / 2
 
     def of_levels(self, levels: Sequence[Walk], left_open: NDArray[np.bool_]) -> float:
         """Return the mean cost of a query, whichever level answers it."""
@@ -222,7 +226,8 @@ class _Costs:
         for walk in levels:
             stops = walk.stops[open_]
             start = walk.n_axes * self.d + self.m * (walk.n_axes + self.a_value)
-            walked = np.where(stops >= 0, stops, walk.n_steps).sum() * self.touch
-            cost += len(stops) * start + walked
+            walked = np.where(stops >= 0, stops, walk.n_steps)
+            cost += len(stops) * start + walked.sum() * self.touch
+            cost += np.count_nonzero(walked) * self.rank
             open_ = open_ & (walk.stops < 0)
         return float(cost + open_.sum() * self.exact) / len(left_open)
