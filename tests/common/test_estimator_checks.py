@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from vicinal import (
@@ -12,6 +13,7 @@ from vicinal import (
     FaLKSVC,
     FaLKSVCCV,
     FastLSVC,
+    NSVClassifier,
 )
 
 LOCAL_MACHINES = [FaLKSVC(), FastLSVC(), FaLKSVCCV(), KNNSVC()]
@@ -23,6 +25,7 @@ VARIANTS = [
     FaLKSVC(50, kernel="poly", gamma="scale", degree=2, coef0=1.0, algorithm="tree"),
     FaLKSVCCV((5, 10), C=(1, 16), search="full", per_machine=True, random_state=0),
     KNNSVC(10, C=(1, 16), gamma_percentile=(10, 50), selection="internal"),
+    NSVClassifier(SVC(kernel="poly", coef0=1), max_disagreement=None, n_components=1),
 ]
 
 # Two of the checks take a point of weight two for a point that is there twice. In a method that
@@ -38,7 +41,7 @@ def expected_failures(estimator):
 
 @pytest.mark.filterwarnings("ignore:n_neighbors=.* exceeds the .* points")
 @parametrize_with_checks(
-    [*LOCAL_MACHINES, CoverTreeClassifier(), CoverTreeNeighbors(), *VARIANTS],
+    [*LOCAL_MACHINES, CoverTreeClassifier(), CoverTreeNeighbors(), NSVClassifier(), *VARIANTS],
     expected_failed_checks=expected_failures,
 )
 def test_estimator(estimator, check):

@@ -226,7 +226,8 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         return self._subject.queries(validate_data(self, X, dtype=FLOATS, reset=False))
 
     def _answer(self, X: ArrayLike) -> Answers:
-        return self.model_.answer(self._queries(X), n_threads=self._n_threads)
+        queries = self._queries(X)
+        return self.model_.answer(queries, n_threads=self._n_threads)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the outputs at which each query stopped.
