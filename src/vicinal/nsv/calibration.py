@@ -112,10 +112,15 @@ class Traces:
 
 
 def train_filter(
-    queries: Floats, winners: Codes, n_classes: int, *, random_state: np.random.RandomState
+    queries: Floats,
+    winners: Codes,
+    n_classes: int,
+    rows: Rows,
+    *,
+    random_state: np.random.RandomState,
 ) -> LinearFilter:
-    """Train linear scores to say what the machine says; they answer nothing yet."""
-    rows = random_state.permutation(len(queries))[:MOST_FILTERED]
+    """Train linear scores on some queries to say what the machine says."""
+    rows = rows[:MOST_FILTERED]
     if len(np.unique(winners[rows])) < n_classes:
         return LinearFilter.none(queries.shape[1])
     # Queries of length one, about, whatever the unit of the machine's frame.

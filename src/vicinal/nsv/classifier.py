@@ -10,7 +10,7 @@ from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.svm import SVC
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -182,7 +182,7 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         fitted = estimator if is_frozen(estimator) else clone(estimator).fit(data, y)
         subject = Subject.of(fitted)
         if X_calibration is not None:
-            data = check_array(X_calibration, dtype=FLOATS, input_name="X_calibration")
+            data = validate_data(self, X_calibration, dtype=FLOATS, reset=False)
         random_state = check_random_state(self.random_state)
         if len(data) > self.n_calibration:
             data = data[random_state.permutation(len(data))[: self.n_calibration]]

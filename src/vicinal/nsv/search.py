@@ -68,17 +68,22 @@ class Settings:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Representative queries and the truth about them."""
+    """Representative queries in random order, and the truth about them."""
 
     queries: Floats
     truth: Truth
-    order: Rows
 
-    def folds(self) -> Iterator[tuple[Rows, Rows]]:
-        """Yield rows that thresholds are gathered on, and others that they are tried on."""
-        halves = self.order[::2], self.order[1::2]
-        yield halves
-        yield halves[::-1]
+    @property
+    def halves(self) -> tuple[Rows, Rows]:
+        """Rows of either half of the queries."""
+        rows = np.arange(len(self.queries))
+        return rows[::2], rows[1::2]
+
+
+def folds(rows: Rows) -> Iterator[tuple[Rows, Rows]]:
+    """Yield rows that thresholds are gathered on, and others that they are tried on."""
+    yield rows[::2], rows[1::2]
+    yield rows[1::2], rows[::2]
 
 
 @dataclass(frozen=True)
@@ -108,22 +113,22 @@ def calibrate(
         What was chosen, and the labels that it changes: counted by halves, with the thresholds of
         one half of the queries on the other.
     """
+    queries = queries[random_state.permutation(len(queries))]
     exact = NearestVectors.exact(expansion).machine
-    truth = Truth.of(exact, queries, n_threads=n_threads)
-    evidence = Evidence(queries, truth, random_state.permutation(len(queries)))
-    linear, left_open, changes = _filter(evidence, settings, random_state)
+    evidence = Evidence(queries, Truth.of(exact, queries, n_threads=n_threads))
+    linear, left_open, disagreement = _filter(evidence, settings, random_state)
     machine, walks = _walks(expansion, evidence, settings, random_state, n_threads)
     chosen = tuple(walks)
     if settings.max_disagreement is not None:
         chosen = _cheapest(walks, left_open, _Costs(expansion))
     for walk in chosen:
-        changes += _changes(walk.traces, left_open, evidence, settings)
+        disagreement += _disagreement(walk.traces, left_open, settings)
     report = {
         "n_queries": len(queries),
         "answered_by_filter": float(1 - left_open.mean()),
         "n_axes": [walk.n_axes for walk in chosen],
         "n_steps": [walk.n_steps for walk in chosen],
-        "disagreement": changes / len(queries),
+        "disagreement": disagreement,
     }
     levels = tuple(Level(walk.n_axes, settings.thresholds(walk.traces)) for walk in chosen)
     return NearestVectors(expansion, machine, linear, levels, settings.walking), report
@@ -131,14 +136,20 @@ def calibrate(
 
 def _filter(
     evidence: Evidence, settings: Settings, random_state: np.random.RandomState
-) -> tuple[LinearFilter, NDArray[np.bool_], int]:
-    """Return the filter, the queries that it leaves open, and how many labels it changes."""
+) -> tuple[LinearFilter, NDArray[np.bool_], float]:
+    """Return the filter, the queries that it leaves open, and the share of labels it changes.
+
+    It is trained on one half of the queries, which it then knows too well to be judged by.
+    """
     queries, truth = evidence.queries, evidence.truth
+    known, fresh = evidence.halves
     linear = LinearFilter.none(queries.shape[1])
     if settings.linear_filter:
-        linear = train_filter(queries, truth.winners, truth.n_classes, random_state=random_state)
+        linear = train_filter(
+            queries, truth.winners, truth.n_classes, known, random_state=random_state
+        )
     if not len(linear.weights):
-        return linear, np.ones(len(queries), dtype=bool), 0
+        return linear, np.ones(len(queries), dtype=bool), 0.0
     leaders, leads = linear.scores(queries)
 
     def answered(gathered: Rows, tried: Rows) -> NDArray[np.bool_]:
@@ -146,9 +157,14 @@ def _filter(
         return leads[tried] > settings.filter_thresholds(*seen)[leaders[tried]]
 
     wrong = leaders != truth.winners
-    changes = sum(int((answered(*fold) & wrong[fold[1]]).sum()) for fold in evidence.folds())
-    linear = linear._replace(thresholds=settings.filter_thresholds(leaders, leads, truth))
-    return linear, leads <= linear.thresholds[leaders], changes
+    changes = sum(int((answered(*fold) & wrong[fold[1]]).sum()) for fold in folds(fresh))
+    seen = leaders[fresh], leads[fresh], truth[fresh]
+    thresholds = settings.filter_thresholds(*seen)
+    if settings.max_disagreement is not None:
+        of_all = settings.filter_thresholds(leaders, leads, truth)
+        thresholds = np.maximum(thresholds, of_all)
+    linear = linear._replace(thresholds=thresholds)
+    return linear, leads <= linear.thresholds[leaders], changes / len(fresh)
 
 
 def _walks(
@@ -198,16 +214,14 @@ def _cheapest(
     return best
 
 
-def _changes(
-    traces: Traces, left_open: NDArray[np.bool_], evidence: Evidence, settings: Settings
-) -> int:
-    """Return how many labels a walk changes with thresholds of queries held out."""
+def _disagreement(traces: Traces, left_open: NDArray[np.bool_], settings: Settings) -> float:
+    """Return the share of labels that a walk changes with thresholds of queries held out."""
     changes = 0
-    for gathered, tried in evidence.folds():
+    for gathered, tried in folds(np.arange(len(left_open))):
         held_out = traces[tried[left_open[tried]]]
         steps = held_out.steps(settings.thresholds(traces[gathered]))
         changes += int(held_out.changed(steps).sum())
-    return changes
+    return changes / len(left_open)
 
 
 class _Costs:

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, NuSVC
+from sklearn.utils.validation import check_is_fitted
 
 from vicinal.nsv.expansion import Expansion
 from vicinal.nsv.kernel_machine import KernelMachine
@@ -59,6 +60,7 @@ class Subject:
                     f"{type(estimator).__name__} is no kernel machine that can be evaluated early:"
                     f" supported are {SUPPORTED}."
                 )
+        check_is_fitted(estimator)
         if isinstance(estimator, KernelMachine):
             return cls(tuple(steps), _of_kernel_machine(estimator), estimator.classes_, False)
         return cls(tuple(steps), _of_svc(estimator), estimator.classes_, estimator.break_ties)
