@@ -35,7 +35,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from common import Config, Row, load, measure
-from vicinal import NSVClassifier
+from vicinal.nsv import NSVClassifier
 
 KERNELS = {
     "rbf": {"kernel": "rbf", "gamma": 0.02},

@@ -13,8 +13,8 @@ from vicinal import (
     FaLKSVC,
     FaLKSVCCV,
     FastLSVC,
-    NSVClassifier,
 )
+from vicinal.nsv import NSVClassifier
 
 LOCAL_MACHINES = [FaLKSVC(), FastLSVC(), FaLKSVCCV(), KNNSVC()]
 

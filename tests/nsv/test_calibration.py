@@ -9,7 +9,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.svm import SVC
 from tests.reference import nsv as reference
 
-from vicinal import NSVClassifier
+from vicinal.nsv import NSVClassifier
 from vicinal.nsv.calibration import Traces, Truth, bounded_filter, paper_filter, train_filter
 
 

@@ -20,7 +20,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.svm import SVC, NuSVC
 from sklearn.utils import shuffle
 
-from vicinal import KernelMachine, NSVClassifier
+from vicinal.nsv import KernelMachine, NSVClassifier
 
 DIGITS, NAMES = shuffle(*load_digits(return_X_y=True), random_state=0)
 X, Y = DIGITS[:1100], NAMES[:1100]

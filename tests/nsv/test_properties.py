@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from vicinal import KernelMachine, NSVClassifier
+from vicinal.nsv import KernelMachine, NSVClassifier
 
 KERNELS = ["linear", "rbf", "poly", "normalised_poly", "sigmoid"]
 

@@ -101,7 +101,7 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
     --------
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.svm import SVC
-    >>> from vicinal import NSVClassifier
+    >>> from vicinal.nsv import NSVClassifier
     >>> X, y = load_digits(return_X_y=True)
     >>> model = NSVClassifier(SVC(C=10), random_state=0).fit(X[:1000], y[:1000])
     >>> bool((model.predict(X[1000:]) == model.estimator_.predict(X[1000:])).mean() > 0.98)
