@@ -1,4 +1,4 @@
-"""Nearest support vectors: 1/111 of the vectors, 60 times faster than SVC, 4 times than dense.
+"""What nearest support vectors save: vectors touched and time, against labels changed.
 
 The 45 pairs of MNIST digits: machines of the pair's first 4,000 digits (RBF, γ = 0.02, C = 10, and
 the normalised polynomial of degree 9, on images of length one ((x·v + 1) / 2)⁹), calibrated on all
