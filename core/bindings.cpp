@@ -226,13 +226,15 @@ NeighbourIndex tree_from_state(In<float, 2> points, const KernelTuple& metric, d
                 broken);
         s.cells.push_back({row[0], row[1], row[2], row[3], row[4], radius.data()[c]});
     }
-    // The cells are a tree if those of the root's points divide them among their children, two at
-    // least, who all come later and in one row: a search then ends, and visits no cell twice.
+    // The cells are a tree if the root holds all points, if each cell divides its points among its
+    // children, two at least, who come later and in one row, and if each but the root is the child of
+    // one: a search then ends and visits no cell twice, and no cell goes beyond the points.
     require(s.cells[0].begin == 0 && s.cells[0].end == static_cast<std::int64_t>(n), broken);
-    std::int64_t next = 1;
+    std::vector<bool> hangs(n_cells);
+    hangs[0] = true;
     for (std::size_t c = 0; c < n_cells; ++c) {
         const CoverTree::Cell& cell = s.cells[c];
-        require(cell.begin < cell.end, broken);
+        require(hangs[c] && cell.begin < cell.end, broken);
         if (cell.n_children == 0) continue;
         const std::int64_t last = std::int64_t{cell.first_child} + cell.n_children;
         require(cell.n_children >= 2 && cell.first_child > static_cast<std::int64_t>(c) &&
@@ -240,13 +242,12 @@ NeighbourIndex tree_from_state(In<float, 2> points, const KernelTuple& metric, d
                 broken);
         std::int32_t position = cell.begin;
         for (std::int64_t child = cell.first_child; child < last; ++child) {
-            require(s.cells[child].begin == position, broken);
+            require(!hangs[child] && s.cells[child].begin == position, broken);
+            hangs[child] = true;
             position = s.cells[child].end;
         }
         require(position == cell.end, broken);
-        next += cell.n_children;
     }
-    require(next == static_cast<std::int64_t>(n_cells), broken);
     return {std::move(points), metric, std::move(s), n_threads};
 }
 

@@ -165,7 +165,20 @@ def _with_first_cells(state, change):
     return {"cells": cells}
 
 
+def _with_orphans(state, n):
+    """An unreached twin of the root claims its children, and a leaf beyond the points no one."""
+    cells = state["cells"]
+    first = int(cells[0, 3])
+    twin = [0, 0, n, first + 2, cells[0, 4]]
+    shifted = cells[first:].copy()
+    shifted[shifted[:, 4] > 0, 3] += 2
+    root = [*cells[0, :3], first + 2, cells[0, 4]]
+    orphans = [[0, -1_000_000, -999_000, 0, 0]] * int(cells[0, 4] - 1)
+    return {"cells": np.array([root, twin, orphans[0], *shifted, *orphans[1:]], dtype=np.int32)}
+
+
 NO_TREES = {
+    "cells that hang nowhere": _with_orphans,
     "children shared": lambda s, n: {"cells": _chain(100, n, 2)},
     "a chain": lambda s, n: {"cells": _chain(100, n, 1)},
     "a point twice": lambda s, n: {"order": np.zeros_like(s["order"])},
