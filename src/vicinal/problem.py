@@ -20,7 +20,7 @@ Codes = NDArray[np.int32]
 FLOATS = [np.float64, np.float32]
 """The dtypes that estimators take without a conversion."""
 
-_FAR = 1e15
+FAR = 1e15
 """Coordinates in the frame end here, so that sums of their squares stay finite floats."""
 
 _SAMPLE = 1024
@@ -61,7 +61,7 @@ class Frame:
         with np.errstate(over="ignore", under="ignore"):
             for rows in gen_batches(len(X), _ROWS):
                 block = (X[rows] - self.offset) * (1.0 / self.scale)
-                points[rows] = np.clip(block, -_FAR, _FAR)
+                points[rows] = np.clip(block, -FAR, FAR)
         return points
 
 

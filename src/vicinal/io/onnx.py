@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from vicinal.io.kinds import SCALERS
 from vicinal.local import KNNSVC
 from vicinal.local.covered import CoveredClassifier
 from vicinal.local.model import LocalModel
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 OPSET, IR_VERSION = 17, 8
 
-_SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 _MOST_BYTES = 2_000_000_000  # of a file: protocol buffers end at two gigabytes
 
 
@@ -145,10 +144,10 @@ def _steps(model: Any) -> list[Any]:
 def _check(scalers: list[Any], classifier: Any) -> None:
     """Raise unless a graph can hold the model."""
     for scaler in scalers:
-        if type(scaler) not in _SCALERS:
+        if type(scaler) not in SCALERS:
             raise ValueError(
                 f"to_onnx knows no {type(scaler).__qualname__}: before the classifier it takes"
-                f" {', '.join(kind.__name__ for kind in _SCALERS)}. Export the other steps apart."
+                f" {', '.join(kind.__name__ for kind in SCALERS)}. Export the other steps apart."
             )
         check_is_fitted(scaler)
     if isinstance(classifier, KNNSVC | CoverTreeClassifier):

@@ -22,7 +22,7 @@ from vicinal.io.onnx_graph import Graph, doubles, ints
 from vicinal.io.onnx_machines import expansions
 from vicinal.kernels import EUCLIDEAN, POLY, RBF, KernelSpec, Metric
 from vicinal.local.model import LocalModel
-from vicinal.problem import _FAR, Frame
+from vicinal.problem import FAR, Frame
 
 _CELLS = 1 << 20
 """Numbers in an intermediate matrix, about: eight megabytes."""
@@ -56,7 +56,7 @@ def scaled(g: Graph, scaler: Any, X: str) -> str:
 def framed(g: Graph, frame: Frame, X: str) -> str:
     """Move queries into a frame: single precision from here on."""
     moved = g("Mul", g("Sub", X, doubles(frame.offset)), doubles(1.0 / frame.scale))
-    near = g("Clip", moved, doubles(-_FAR), doubles(_FAR))
+    near = g("Clip", moved, doubles(-FAR), doubles(FAR))
     return g("Cast", near, to=TensorProto.FLOAT)
 
 
