@@ -15,10 +15,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.svm import SVC, NuSVC
 
 import vicinal
 from reference.mutations import damaged, forge
@@ -32,8 +35,18 @@ from vicinal import (
     ModelFormatError,
 )
 from vicinal.io import container, describe
+from vicinal.nsv import KernelMachine, NSVClassifier
 
 VERSION_1 = Path(__file__).parent / "version_1.safetensors"
+
+EXPANSION = KernelMachine(
+    np.arange(15.0).reshape(5, 3),
+    np.array([1.0, -2.0, 1.5, -0.5, 1.0]),
+    bias=0.25,
+    kernel="normalised_poly",
+    coef0=0.5,
+    classes=np.array(["a", "b"]),
+)
 
 MODELS = [
     FaLKSVC(20, C=4.0, n_jobs=2),
@@ -50,6 +63,18 @@ MODELS = [
     CoverTreeClassifier(3, weights="distance"),
     CoverTreeClassifier(3, algorithm="kd_tree"),
     CoverTreeNeighbors(4, metric="rbf", gamma=0.5, algorithm="tree"),
+    NSVClassifier(random_state=0),
+    NSVClassifier(
+        make_pipeline(StandardScaler(), "passthrough", SVC(C=10, gamma=2.0, break_ties=True)),
+        max_disagreement=None,
+        n_components=2,
+        random_state=0,
+    ),
+    NSVClassifier(NuSVC(nu=0.2, kernel="poly", coef0=1), n_components=1, max_disagreement=None),
+    NSVClassifier(SVC(kernel="linear"), random_state=0),
+    NSVClassifier(EXPANSION, max_disagreement=None, n_components=2, order="tug_of_war"),
+    make_pipeline(MinMaxScaler(), NSVClassifier(SVC(kernel="sigmoid"), random_state=0)),
+    EXPANSION,
     *(
         make_pipeline(scaler, FaLKSVC(20))
         for scaler in (MaxAbsScaler(), MinMaxScaler(), RobustScaler(), StandardScaler())
@@ -66,7 +91,7 @@ def data(labels=range(3)):
 
 def answers(model, Q):
     if getattr(model, "refit", True):
-        for method in ("decision_function", "predict", "predict_proba", "kneighbors"):
+        for method in ("decision_function", "predict", "predict_proba", "kneighbors", "n_touched"):
             if hasattr(model, method):
                 found = getattr(model, method)(Q)
                 yield from found if isinstance(found, tuple) else (found,)
@@ -90,7 +115,7 @@ def test_round_trip(model, tmp_path):
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found, expected)
     assert str(loaded.get_params()) == str(model.get_params())
-    public = {name for name in vars(model) if name.endswith("_")}
+    public = {name for name in vars(model) if name.endswith("_")} - {"estimator_"}
     assert {name for name in vars(loaded) if name.endswith("_")} == public
     vicinal.save(loaded, tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == path.read_bytes()
@@ -124,6 +149,69 @@ def test_feature_names(tmp_path):
     np.testing.assert_array_equal(loaded.predict(frame), model.predict(frame))
     with pytest.raises(ValueError, match="feature names"):
         loaded.predict(frame[["c", "a", "grün"]])
+
+
+class TestNearestVectors:
+    """Of the estimator that was wrapped, a file holds the recipe."""
+
+    def test_what_was_wrapped_can_be_fitted_again(self, tmp_path):
+        X, y, Q = data()
+        model = NSVClassifier(make_pipeline(RobustScaler(), SVC(C=7)), random_state=0).fit(X, y)
+        vicinal.save(model, tmp_path / "m")
+        loaded = vicinal.load(tmp_path / "m")
+        assert not hasattr(loaded, "estimator_")
+        assert not hasattr(loaded.estimator[-1], "support_")
+        assert loaded.fidelity_check(Q, share=1.0, limit=1.0).n_checked > 0
+        again = loaded.fit(X, y)
+        np.testing.assert_array_equal(again.decision_function(Q), model.decision_function(Q))
+
+    def test_what_was_frozen_is_not(self, tmp_path):
+        X, y, Q = data()
+        model = NSVClassifier(FrozenEstimator(SVC().fit(X, y)), random_state=0).fit(X)
+        vicinal.save(model, tmp_path / "m")
+        loaded = vicinal.load(tmp_path / "m")
+        np.testing.assert_array_equal(loaded.predict(Q), model.predict(Q))
+        with pytest.raises(NotFittedError):
+            loaded.fit(X)
+        vicinal.save(NSVClassifier(EXPANSION, random_state=0).fit(X), tmp_path / "m")
+        assert vicinal.load(tmp_path / "m").fit(X).estimator_.bias == EXPANSION.bias
+
+    def test_steps_that_a_file_cannot_hold(self, tmp_path):
+        X, y, _ = data()
+        model = NSVClassifier(make_pipeline(PCA(2), SVC())).fit(X, y)
+        with pytest.raises(TypeError, match=r"PCA.*a model file cannot hold"):
+            vicinal.save(model, tmp_path / "m")
+
+    @pytest.mark.parametrize(
+        ("place", "change"),
+        [
+            ("expansion.support", lambda a: a + np.inf),
+            ("expansion.support", lambda a: a[:, :-1]),
+            ("expansion.vectors", lambda a: np.pad(a, [(0, 0), (0, 1)])),
+            ("expansion.vectors", lambda a: a.astype(np.float64)),
+            ("expansion.class_sv", lambda a: -a),
+            ("expansion.class_sv", lambda a: a + 1),
+            ("expansion.bias", lambda a: a[:-1]),
+            ("expansion.frame.offset", lambda a: a[:-1]),
+            ("machine.axes", lambda a: np.tile(a, (5, 1))),
+            ("machine.axes", lambda a: a * np.nan),
+            ("levels[0].thresholds", lambda a: a[:-1]),
+            ("levels[0].thresholds", lambda a: np.tile(a, 9)),
+            ("linear.weights", lambda a: a[:-1]),
+            ("linear.thresholds", lambda a: a[:-1]),
+        ],
+    )
+    def test_parts_that_do_not_fit(self, place, change, tmp_path):
+        X, y, _ = data()
+        scaled = make_pipeline(StandardScaler(), SVC(C=10))
+        model = NSVClassifier(scaled, max_disagreement=None, n_components=2, random_state=0)
+        vicinal.save(model.fit(X, y), tmp_path / "m")
+        contents = container.read(tmp_path / "m")
+        name = f"model.model_.{place}"
+        arrays = contents.arrays | {name: np.ascontiguousarray(change(contents.arrays[name]))}
+        container.write(tmp_path / "m", contents.document, arrays, "0")
+        with pytest.raises(ModelFormatError):
+            vicinal.load(tmp_path / "m")
 
 
 def test_loaded_models_fit_again(saved):
@@ -190,7 +278,7 @@ def test_damaged_files(saved):
         assert "damaged is no usable model: " in str(error.value), kind
 
 
-@pytest.mark.parametrize("model", MODELS[:11] + MODELS[-7:], ids=str)
+@pytest.mark.parametrize("model", MODELS[:11] + MODELS[-14:], ids=str)
 @pytest.mark.filterwarnings("ignore")  # of NumPy, about numbers that a file made up
 def test_forged_files(model, tmp_path):
     """A checksum is no proof of good will: a file that holds one may still hold anything."""

@@ -7,19 +7,16 @@ every index that it follows; asking it to answer no queries at all makes it do s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields
-from types import SimpleNamespace
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 from vicinal import engine
+from vicinal.io import early
 from vicinal.io.codec import Kind
-from vicinal.io.container import ModelFormatError
+from vicinal.io.records import Parts, below, estimator, record, require
 from vicinal.io.types import fits
 from vicinal.kernels import KernelSpec
 from vicinal.local import KNNSVC, FaLKSVC, FaLKSVCCV, FastLSVC
@@ -32,75 +29,12 @@ from vicinal.local.route import Route
 from vicinal.neighbors import CoverTreeClassifier, CoverTreeNeighbors
 from vicinal.neighbors.index import KDTreeIndex, NeighbourIndex, make_index
 from vicinal.neighbors.metric import FramedMetric
+from vicinal.nsv import KernelMachine, NSVClassifier
 from vicinal.problem import Floats, Frame, Problem
-
-Parts = Mapping[str, Any]
-Check = Callable[[Any], None]
-
-
-def require(condition: object, what: str) -> None:
-    """Raise `ModelFormatError` unless a condition holds."""
-    if not condition:
-        raise ModelFormatError(what)
-
-
-def _record(
-    cls: type, check: Check = lambda whole: None, before: Mapping[str, Check] | None = None
-) -> Kind:
-    """Return the kind of a frozen dataclass or a named tuple.
-
-    `check` is given the instance, and `before` a field is put together those that precede it.
-    """
-    hints = get_type_hints(cls)
-    names = cls._fields if hasattr(cls, "_fields") else [field.name for field in fields(cls)]
-
-    def whole(parts: Parts) -> Any:
-        require(set(parts) == set(names), f"a {cls.__name__} is incomplete")
-        values: dict[str, Any] = {}
-        for name in names:
-            if before and name in before:
-                before[name](SimpleNamespace(**values))
-            values[name] = parts[name]
-            require(fits(values[name], hints[name]), f"{cls.__name__}.{name} is of a wrong type")
-        made = cls(**values)
-        check(made)
-        return made
-
-    return Kind(cls, lambda made: {name: getattr(made, name) for name in names}, whole)
-
-
-def _estimator(cls: type[BaseEstimator], check: Check = lambda whole: None) -> Kind:
-    """Return the kind of an estimator: its parameters, and what its fit has found."""
-
-    def parts(model: BaseEstimator) -> dict[str, Any]:
-        model._validate_params()
-        fitted = {name: v for name, v in vars(model).items() if _is_fitted_attribute(name)}
-        return {"parameters": model.get_params(deep=False), **fitted}
-
-    def whole(parts: Parts) -> BaseEstimator:
-        model = cls(**parts["parameters"])
-        model._validate_params()
-        for name in parts:
-            if name != "parameters":
-                require(_is_fitted_attribute(name), f"{cls.__name__} has no {name[:60]!r}")
-                setattr(model, name, parts[name])
-        names = getattr(model, "feature_names_in_", None)
-        alike = names is None or names.shape == (model.n_features_in_,)
-        require(alike, "there are not as many names as features")
-        check(model)
-        return model
-
-    return Kind(cls, parts, whole)
-
-
-def _is_fitted_attribute(name: str) -> bool:
-    public = name.isidentifier() and name.endswith("_") and not name.startswith("_")
-    return public or name in ("_metric", "_index_", "_targets")
-
 
 # --- Training data --------------------------------------------------------------------------------
 
-_PROBLEM = _record(Problem, lambda problem: _check_problem(problem))
+_PROBLEM = record(Problem, lambda problem: _check_problem(problem))
 
 
 def _problem_parts(problem: Problem) -> dict[str, Any]:
@@ -163,8 +97,8 @@ def _check_problem(problem: Problem) -> None:
         and problem.frame.offset.shape == problem.points.shape[1:]
         and problem.targets.shape == problem.weights.shape == problem.rows.shape == (n,)
         and problem.classes.ndim == 1
-        and _below(problem.targets, problem.n_classes)
-        and _below(problem.rows, problem.n_rows),
+        and below(problem.targets, problem.n_classes)
+        and below(problem.rows, problem.n_rows),
         "the training data do not fit together",
     )
 
@@ -173,9 +107,9 @@ def _check_machines(model: Any) -> None:
     """Check all of a local model but its route."""
     problem, cover, n_machines = model.problem, model.cover, len(model.machines)
     require(
-        _below(cover.centres, problem.n_points)
+        below(cover.centres, problem.n_points)
         and cover.owners.shape == (problem.n_points,)
-        and _below(cover.owners, n_machines),
+        and below(cover.owners, n_machines),
         "the cover does not fit the training data",
     )
     nowhere = np.empty(0, dtype=np.int32)
@@ -186,7 +120,7 @@ def _check_route(model: LocalModel) -> None:
     route = model.route
     require(
         route.machine_of.shape == (len(route.index.points),)
-        and _below(route.machine_of, len(model.machines)),
+        and below(route.machine_of, len(model.machines)),
         "the routes do not lead to the machines",
     )
     _check_index(route.index, model.problem)
@@ -233,17 +167,13 @@ def _check_neighbours(model: Any) -> None:
         require(
             targets.shape == (len(points),)
             and targets.dtype.kind == "i"
-            and _below(targets, len(model.classes_)),
+            and below(targets, len(model.classes_)),
             "the labels do not fit the index",
         )
 
 
 def _is_array(part: Any) -> bool:
     return isinstance(part, np.ndarray)
-
-
-def _below(indices: Any, end: int) -> bool:
-    return not indices.size or bool(indices.min() >= 0 and indices.max() < end)
 
 
 def _no_queries(problem: Problem) -> Any:
@@ -269,26 +199,27 @@ CLASSIFIERS = (FaLKSVC, FastLSVC, FaLKSVCCV, KNNSVC)
 NEIGHBOURS = (CoverTreeClassifier, CoverTreeNeighbors)
 SCALERS = (MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler)
 
-MODELS = (*CLASSIFIERS, *NEIGHBOURS, Pipeline)
+MODELS = (*CLASSIFIERS, *NEIGHBOURS, NSVClassifier, KernelMachine, Pipeline)
 """What a file may hold as its model."""
 
 _KINDS = [
-    _record(KernelSpec),
-    _record(Frame, _check_frame),
-    _record(FramedMetric),
+    record(KernelSpec),
+    record(Frame, _check_frame),
+    record(FramedMetric),
     Kind(Problem, _problem_parts, _whole_problem),
-    _record(Training),
-    _record(Cover),
-    _record(Machines),
-    _record(Grid),
-    _record(Route),
-    _record(LocalModel, _check_route, before={"route": _check_machines}),
-    _record(LazyModel, _check_lazy_model),
+    record(Training),
+    record(Cover),
+    record(Machines),
+    record(Grid),
+    record(Route),
+    record(LocalModel, _check_route, before={"route": _check_machines}),
+    record(LazyModel, _check_lazy_model),
     Kind(engine.NeighbourIndex, _index_parts, _whole_index),
     Kind(KDTreeIndex, lambda index: {"points": index.points}, _whole_kd_tree),
-    *(_estimator(cls, _check_classifier) for cls in CLASSIFIERS),
-    *(_estimator(cls, _check_neighbours) for cls in NEIGHBOURS),
-    *(_estimator(cls) for cls in SCALERS),
+    *(estimator(cls, _check_classifier) for cls in CLASSIFIERS),
+    *(estimator(cls, _check_neighbours) for cls in NEIGHBOURS),
+    *(estimator(cls) for cls in SCALERS),
+    *early.kinds(SCALERS, CLASSIFIERS),
     Kind(Pipeline, lambda pipeline: {"steps": pipeline.steps}, _whole_pipeline),
 ]
 KINDS = {kind.type.__name__: kind for kind in _KINDS}

@@ -74,7 +74,8 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     estimator_ : estimator
-        The fitted estimator whose answers these are.
+        The fitted estimator whose answers these are. Model files leave it out: what it has learnt
+        is in `model_`, and a model that was loaded has its parameters alone, as `estimator`.
     classes_ : array of shape (n_classes,)
     n_support_ : int
         Number of support vectors; a linear machine has one for each pair of classes.
