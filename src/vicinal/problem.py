@@ -26,6 +26,10 @@ FAR = 1e15
 _SAMPLE = 1024
 """About how many rows are asked where the bulk of each column lies."""
 
+# Single precision takes coordinates between these, and offsets of less than so many spreads, as
+# they are.
+_SMALL, _LARGE, _NEAR = 1e-4, 1e4, 8.0
+
 _ROWS = 16384
 """Rows moved into a frame at a time: the double precision copy stays small."""
 
@@ -50,10 +54,32 @@ class Frame:
             reach = max(float((high - offset).max()), float((offset - low).max()))
         return cls(offset, float(_power_of_two_above(np.asarray(reach))) if reach > 0 else 1.0)
 
+    @classmethod
+    def if_needed(cls, X: NDArray[Any], *, centred: bool = True) -> Frame:
+        """Find the frame of some data; the user's own units where single precision takes them."""
+        means = X.mean(axis=0, dtype=np.float64)
+        spread = float(np.sqrt(X.var(axis=0, dtype=np.float64).sum()))
+        is_near = not centred or float(np.linalg.norm(means)) <= _NEAR * spread
+        if is_near and _SMALL <= max(float(X.max()), -float(X.min())) <= _LARGE:
+            return cls(np.zeros(X.shape[1]), 1.0)
+        return cls.of(X, centred=centred)
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether points stay what they are."""
+        return self.scale == 1.0 and not self.offset.any()
+
     @property
     def squared_scale(self) -> float:
         """A squared distance of one in this frame, in the user's units."""
         return min(max(self.scale, 1e-150), 1e150) ** 2
+
+    def queries(self, X: NDArray[Any]) -> Floats:
+        """Return points as the engine takes them; without a copy where that is possible."""
+        if not self.is_identity:
+            return self.apply(X)
+        with np.errstate(over="ignore"):
+            return np.ascontiguousarray(X, dtype=np.float32)
 
     def apply(self, X: NDArray[Any]) -> Floats:
         """Return the points in this frame, as the engine takes them."""

@@ -17,10 +17,6 @@ SIGMOID = 3
 KINDS = {"linear": LINEAR, "rbf": RBF, "poly": POLY, "sigmoid": SIGMOID, "normalised_poly": POLY}
 """Kernels of machines, by name; a normalised polynomial is one of lifted points."""
 
-# Single precision takes coordinates between these, and offsets of less than so many spreads, as
-# they are.
-_SMALL, _LARGE, _FAR = 1e-4, 1e4, 8.0
-
 
 @dataclass(frozen=True)
 class Lift:
@@ -83,10 +79,7 @@ class Expansion:
         """Return queries as the engine takes them; without a copy where that is possible."""
         if self.lift is not None:
             return np.ascontiguousarray(self.lift(X), dtype=np.float32)
-        if self.frame.scale == 1.0 and not self.frame.offset.any():
-            with np.errstate(over="ignore"):
-                return np.ascontiguousarray(X, dtype=np.float32)
-        return self.frame.apply(X)
+        return self.frame.queries(X)
 
     def machine(self, axes: Floats) -> engine.EarlyMachine:
         """Return the engine's machine, whose approximations live on some axes."""
@@ -108,7 +101,7 @@ class Expansion:
     ) -> Expansion:
         """Bring a machine in the user's units into a frame."""
         if kernel == "linear":
-            frame = _frame(vectors, movable=True)
+            frame = Frame.if_needed(vectors)
             sums, class_sv, support = _one_vector_a_pair(vectors, class_sv, support)
             bias = bias + _by_pair(sums @ frame.offset, len(class_sv))
             return cls._of_arrays(
@@ -118,7 +111,7 @@ class Expansion:
         if kernel == "normalised_poly":
             lift = Lift(gamma, coef0)
             vectors, gamma, coef0 = lift(vectors), 1.0, 0.0
-        frame = _frame(vectors, movable=kernel == "rbf")
+        frame = Frame.if_needed(vectors, centred=kernel == "rbf")
         points = frame.apply(vectors)
         metric = (KINDS[kernel], gamma * frame.squared_scale, coef0, degree)
         if kernel == "poly":
@@ -145,15 +138,6 @@ class Expansion:
             frame,
             lift,
         )
-
-
-def _frame(vectors: Doubles, *, movable: bool) -> Frame:
-    means = vectors.mean(axis=0)
-    spread = float(np.sqrt(vectors.var(axis=0).sum()))
-    is_near = not movable or float(np.linalg.norm(means)) <= _FAR * spread
-    if is_near and _SMALL <= float(np.abs(vectors).max()) <= _LARGE:
-        return Frame(np.zeros(vectors.shape[1]), 1.0)
-    return Frame.of(vectors, centred=movable)
 
 
 def _one_vector_a_pair(
