@@ -4,5 +4,12 @@ from vicinal.inspection.learning_curve import LearningCurve
 from vicinal.inspection.local_models import LocalModelsDisplay
 from vicinal.inspection.routing import RoutingDisplay
 from vicinal.inspection.selection import SelectionDisplay
+from vicinal.inspection.stopping import StoppingDisplay
 
-__all__ = ["LearningCurve", "LocalModelsDisplay", "RoutingDisplay", "SelectionDisplay"]
+__all__ = [
+    "LearningCurve",
+    "LocalModelsDisplay",
+    "RoutingDisplay",
+    "SelectionDisplay",
+    "StoppingDisplay",
+]
