@@ -96,17 +96,11 @@ inline float largest(vfloat v) {
     return t[0] > t[1] ? t[0] : t[1];
 }
 
-// Rows become columns: four rounds of swaps between rows 8, 4, 2 and 1 apart.
-inline void transpose(vfloat (&row)[lanes]) {
-    const auto swap = [&](int distance, auto low, auto high) {
-        for (int i = 0; i < lanes; ++i) {
-            if (i & distance) continue;
-            const vfloat a = row[i], b = row[i + distance];
-            row[i] = low(a, b);
-            row[i + distance] = high(a, b);
-        }
-    };
-    swap(
+// Runs four rounds over pairs of rows 8, 4, 2 and 1 apart: of each pair `low` and `high` take the lanes
+// that change places when rows become columns.
+template <class Body>
+void for_swaps(const Body& body) {
+    body(
         8,
         [](vfloat a, vfloat b) {
             return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23);
@@ -115,7 +109,7 @@ inline void transpose(vfloat (&row)[lanes]) {
             return __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30,
                                            31);
         });
-    swap(
+    body(
         4,
         [](vfloat a, vfloat b) {
             return __builtin_shufflevector(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27);
@@ -123,7 +117,7 @@ inline void transpose(vfloat (&row)[lanes]) {
         [](vfloat a, vfloat b) {
             return __builtin_shufflevector(a, b, 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31);
         });
-    swap(
+    body(
         2,
         [](vfloat a, vfloat b) {
             return __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29);
@@ -131,7 +125,7 @@ inline void transpose(vfloat (&row)[lanes]) {
         [](vfloat a, vfloat b) {
             return __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
         });
-    swap(
+    body(
         1,
         [](vfloat a, vfloat b) {
             return __builtin_shufflevector(a, b, 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30);
@@ -139,6 +133,29 @@ inline void transpose(vfloat (&row)[lanes]) {
         [](vfloat a, vfloat b) {
             return __builtin_shufflevector(a, b, 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31);
         });
+}
+
+// Rows become columns.
+inline void transpose(vfloat (&row)[lanes]) {
+    for_swaps([&](int distance, auto low, auto high) {
+        for (int i = 0; i < lanes; ++i) {
+            if (i & distance) continue;
+            const vfloat a = row[i], b = row[i + distance];
+            row[i] = low(a, b);
+            row[i + distance] = high(a, b);
+        }
+    });
+}
+
+// The sum of each row, one a lane: a transposition that adds instead of keeping both halves.
+inline vfloat sums(vfloat (&row)[lanes]) {
+    for_swaps([&](int distance, auto low, auto high) {
+        for (int i = 0; i < distance; ++i) {
+            const vfloat a = row[i], b = row[i + distance];
+            row[i] = low(a, b) + high(a, b);
+        }
+    });
+    return row[0];
 }
 
 // exp(x) for x <= 0, to about one unit in the last place: 2^n times a polynomial on [-ln2/2, ln2/2].

@@ -18,12 +18,15 @@ from vicinal.engine.cpu import (
     train,
     train_and_evaluate,
 )
+from vicinal.engine.ldkl import LocalForest, LocalForm
 
 __all__ = [
     "DUPLICATE",
     "INSTRUCTION_SET",
     "MOST_ITERATIONS",
     "EarlyMachine",
+    "LocalForest",
+    "LocalForm",
     "NeighbourIndex",
     "Walking",
     "accept_centres",

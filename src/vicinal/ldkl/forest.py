@@ -1,0 +1,136 @@
+"""The trained trees of local deep kernel learning, as plain arrays.
+
+    C. Jose, P. Goyal, P. Aggrwal, M. Varma: Local deep kernel learning for efficient non-linear SVM
+    prediction, ICML 2013.
+
+A query walks from each root to a leaf and adds, at every node that it meets, the node's gate times
+its machines. A tree of `depth` levels so costs three dot products at each inner node and two at the
+leaf, for one output, whatever the number of its nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal import engine
+from vicinal.engine import LocalForm
+from vicinal.problem import Codes, Floats, Frame
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Trees of gated linear machines.
+
+    Nodes are numbered with the inner nodes of all trees first, tree by tree and from the top, and
+    their leaves after them in the same order; a child's number exceeds its parent's. Below, x is a
+    query in its frame with `form.constant` behind its last feature, and z are the global features:
+    x itself, or if `form.quadratic` the products ``x[i] * x[j]`` for all ``i <= j``, row by row of
+    that triangle.
+
+    Parameters
+    ----------
+    splits : float32 array of shape (n_inner, n_features + 1)
+        A query goes from inner node k to ``children[k, 1]`` if ``splits[k] @ x > 0`` and to
+        ``children[k, 0]`` otherwise.
+    gates : float32 array of shape (n_nodes, n_features + 1)
+        The gate of node k is ``tanh(form.sigma * gates[k] @ x)``; if `form.compositional`, times
+        all gates met before in this tree.
+    weights : float32 array of shape (n_nodes, n_outputs, n_global)
+        Node k adds its gate times ``weights[k] @ z`` to the scores.
+    children : int32 array of shape (n_inner, 2)
+        -1 where the walk ends.
+    roots : int32 array of shape (n_trees,)
+        Scores of all trees are added up.
+    form : LocalForm
+    """
+
+    splits: Floats
+    gates: Floats
+    weights: Floats
+    children: Codes
+    roots: Codes
+    form: LocalForm
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, without the constant one."""
+        return self.gates.shape[1] - 1
+
+    @property
+    def n_inner(self) -> int:
+        """Number of inner nodes."""
+        return len(self.splits)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.gates)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of scores: one for two classes and for regression, else one a class."""
+        return self.weights.shape[1]
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of trained numbers."""
+        return self.splits.size + self.gates.size + self.weights.size
+
+    @property
+    def cost(self) -> float:
+        """Dot products of `n_features` numbers on the most expensive path, over all trees."""
+        node = 1 + self.n_outputs * self.weights.shape[2] / self.gates.shape[1]
+        below = np.zeros(self.n_nodes + 1)  # the last is the child -1
+        below[: self.n_nodes] = node
+        for k in reversed(range(self.n_inner)):
+            below[k] = 1 + node + below[self.children[k]].max()
+        return float(below[self.roots].sum())
+
+    @cached_property
+    def _packed(self) -> engine.LocalForest:
+        return engine.LocalForest(
+            self.splits, self.gates, self.weights, self.children, self.roots, self.form
+        )
+
+    def score(self, queries: Floats, *, n_threads: int = 1) -> Floats:
+        """Return the scores of queries in the frame: an array of shape (n_queries, n_outputs)."""
+        return self._packed.score(queries, n_threads=n_threads)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle without what is made again from the arrays."""
+        return {name: value for name, value in self.__dict__.items() if name != "_packed"}
+
+
+@dataclass(frozen=True)
+class LDKLModel:
+    """A forest and the frame of its queries.
+
+    Parameters
+    ----------
+    frame : Frame
+    forest : Forest
+    """
+
+    frame: Frame
+    forest: Forest
+
+    def score(self, X: NDArray[Any], *, n_threads: int = 1) -> Floats:
+        """Return the scores of rows in the user's units."""
+        return self.forest.score(self.frame.apply(X), n_threads=n_threads)
+
+
+def frame_of(X: NDArray[Any]) -> Frame:
+    """Return the frame in which the most variable column varies by about one.
+
+    One unit for all columns, so that their proportions stay what the user made them.
+    """
+    offset = Frame.of(X).offset
+    with np.errstate(over="ignore"):
+        spread = np.sqrt(np.mean((X - offset) ** 2, axis=0, dtype=np.float64)).max()
+    exponent = np.rint(np.log2(spread)) if 0 < spread < np.inf else 0.0
+    return Frame(offset, float(np.exp2(exponent)))
