@@ -4,5 +4,6 @@ In the making: names and defaults may still change.
 """
 
 from vicinal.sparse.expansion import SharedExpansion
+from vicinal.sparse.reduced_set import ReducedSetClassifier
 
-__all__ = ["SharedExpansion"]
+__all__ = ["ReducedSetClassifier", "SharedExpansion"]

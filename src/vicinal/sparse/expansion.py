@@ -17,20 +17,24 @@ KINDS = {"linear": LINEAR, "rbf": RBF, "poly": POLY}
 ROWS = 1024
 """Points whose kernel values are in memory at a time: they stay in the cache."""
 
+_FEW = 64
+"""So few points are answered in double precision: single rounds by the shape of a product."""
 
-def kernel_values(kernel: Metric, points: Floats, vectors: Floats) -> Floats:
+
+def kernel_values(kernel: Metric, points: NDArray[Any], vectors: NDArray[Any]) -> NDArray[Any]:
     """Return the kernel values of some points with all vectors, by one product."""
     kind, gamma, coef0, degree = kernel
     values = points @ vectors.T
+    exact = values.dtype.type
     if kind == RBF:
-        values *= np.float32(2 * gamma)
-        values -= np.float32(gamma) * np.einsum("ij,ij->i", points, points)[:, None]
-        values -= np.float32(gamma) * np.einsum("ij,ij->i", vectors, vectors)
+        values *= exact(2 * gamma)
+        values -= exact(gamma) * np.einsum("ij,ij->i", points, points)[:, None]
+        values -= exact(gamma) * np.einsum("ij,ij->i", vectors, vectors)
         np.minimum(values, 0, out=values)  # what rounding leaves of the distance of equal points
         return np.exp(values, out=values)
-    values *= np.float32(gamma)
+    values *= exact(gamma)
     if kind == POLY:
-        values += np.float32(coef0)
+        values += exact(coef0)
         np.power(values, degree, out=values)
     return values
 
@@ -70,14 +74,17 @@ class SharedExpansion:
         """Return the outputs for points in the user's units."""
         return self.outputs(self.frame.queries(X))
 
-    def outputs(self, points: Floats) -> Doubles:
+    def outputs(self, points: NDArray[Any]) -> Doubles:
         """Return the outputs for points in the frame."""
-        coef, found = self.coef.astype(np.float32), np.empty((len(points), self.n_outputs))
+        found = np.empty((len(points), self.n_outputs))
+        dtype = np.float64 if len(points) <= _FEW else np.float32
+        points, vectors = points.astype(dtype, copy=False), self.vectors.astype(dtype, copy=False)
+        coef = self.coef.astype(dtype, copy=False)
         if self.kernel[0] == LINEAR:
             normals = (self.kernel[1] * self.vectors.T.astype(np.float64)) @ self.coef
-            return points @ normals.astype(np.float32) + self.bias
+            return points @ normals.astype(dtype, copy=False) + self.bias
         for rows in gen_batches(len(points), ROWS):
-            found[rows] = kernel_values(self.kernel, points[rows], self.vectors) @ coef
+            found[rows] = kernel_values(self.kernel, points[rows], vectors) @ coef
         found += self.bias
         return found
 
