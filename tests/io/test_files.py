@@ -36,6 +36,7 @@ from vicinal import (
 )
 from vicinal.io import container, describe
 from vicinal.nsv import KernelMachine, NSVClassifier
+from vicinal.sparse import ReducedSetClassifier
 
 VERSION_1 = Path(__file__).parent / "version_1.safetensors"
 
@@ -75,6 +76,12 @@ MODELS = [
     NSVClassifier(EXPANSION, max_disagreement=None, n_components=2, order="tug_of_war"),
     make_pipeline(MinMaxScaler(), NSVClassifier(SVC(kernel="sigmoid"), random_state=0)),
     EXPANSION,
+    ReducedSetClassifier(n_vectors=9, random_state=0),
+    make_pipeline(
+        MinMaxScaler(),
+        ReducedSetClassifier(make_pipeline(StandardScaler(), NuSVC(nu=0.2, kernel="poly")), 5),
+    ),
+    ReducedSetClassifier(SVC(kernel="linear")),
     *(
         make_pipeline(scaler, FaLKSVC(20))
         for scaler in (MaxAbsScaler(), MinMaxScaler(), RobustScaler(), StandardScaler())
@@ -208,6 +215,40 @@ class TestNearestVectors:
         vicinal.save(model.fit(X, y), tmp_path / "m")
         contents = container.read(tmp_path / "m")
         name = f"model.model_.{place}"
+        arrays = contents.arrays | {name: np.ascontiguousarray(change(contents.arrays[name]))}
+        container.write(tmp_path / "m", contents.document, arrays, "0")
+        with pytest.raises(ModelFormatError):
+            vicinal.load(tmp_path / "m")
+
+
+class TestReducedSets:
+    """A file holds the expansion, and of the estimator the recipe."""
+
+    def test_what_was_reduced_can_be_fitted_again(self, tmp_path):
+        X, y, Q = data()
+        model = ReducedSetClassifier(SVC(C=7), n_vectors=9, random_state=0).fit(X, y)
+        vicinal.save(model, tmp_path / "m")
+        loaded = vicinal.load(tmp_path / "m")
+        assert not hasattr(loaded, "estimator_")
+        again = loaded.fit(X, y)
+        np.testing.assert_array_equal(again.decision_function(Q), model.decision_function(Q))
+
+    @pytest.mark.parametrize(
+        ("place", "change"),
+        [
+            ("coef", lambda a: a[:-1]),
+            ("coef", lambda a: a * np.nan),
+            ("coef", lambda a: a[:, :-1]),
+            ("bias", lambda a: a[:-1]),
+            ("vectors", lambda a: np.pad(a, [(0, 0), (0, 1)])),
+            ("vectors", lambda a: a.astype(np.float64)),
+        ],
+    )
+    def test_parts_that_do_not_fit(self, place, change, tmp_path):
+        X, y, _ = data()
+        vicinal.save(ReducedSetClassifier(n_vectors=9).fit(X, y), tmp_path / "m")
+        contents = container.read(tmp_path / "m")
+        name = f"model.expansion_.{place}"
         arrays = contents.arrays | {name: np.ascontiguousarray(change(contents.arrays[name]))}
         container.write(tmp_path / "m", contents.document, arrays, "0")
         with pytest.raises(ModelFormatError):

@@ -16,6 +16,7 @@ from sklearn.svm import SVC
 from vicinal import KNNSVC, CoverTreeClassifier, FaLKSVC, FaLKSVCCV, FastLSVC
 from vicinal.io import onnx as vicinal_onnx
 from vicinal.io.onnx import to_onnx
+from vicinal.sparse import ReducedSetClassifier
 
 onnx = pytest.importorskip("onnx")
 reference = pytest.importorskip("onnx.reference")
@@ -105,6 +106,15 @@ def test_one_machine_needs_no_route(name, routing):
     model = make_pipeline(StandardScaler(), FaLKSVC(n, n, routing=routing)).fit(X, y)
     assert model[-1].n_machines_ == 1
     assert_same(model, Q)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
+@pytest.mark.parametrize("name", ["cancer", "wine"])
+def test_reduced_sets(name, kernel):
+    X, Q, y, _ = split(name)
+    machine = make_pipeline(StandardScaler(), SVC(C=10, kernel=kernel, coef0=1.0))
+    model = ReducedSetClassifier(machine, 7, random_state=0)
+    assert_same(make_pipeline(MinMaxScaler(), model).fit(X, y), Q)
 
 
 def test_the_other_estimators():

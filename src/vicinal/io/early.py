@@ -37,7 +37,8 @@ class Recipe:
     parameters: dict[str, Any]
 
 
-def _as_recipe(value: Any) -> Any:
+def as_recipe(value: Any) -> Any:
+    """Return what a file keeps of an estimator that another one was given."""
     if isinstance(value, BaseEstimator):
         given = value.get_params(deep=False)
         if isinstance(value, Pipeline):
@@ -45,9 +46,9 @@ def _as_recipe(value: Any) -> Any:
         if isinstance(value, KernelMachine):
             given = _kernel_machine_parameters(value)
         name = type(value).__name__
-        return Recipe(name, {key: _as_recipe(each) for key, each in given.items()})
+        return Recipe(name, {key: as_recipe(each) for key, each in given.items()})
     if type(value) in (list, tuple):
-        return type(value)(map(_as_recipe, value))
+        return type(value)(map(as_recipe, value))
     return value
 
 
@@ -115,7 +116,7 @@ def _whole_machine(parts: Parts) -> engine.EarlyMachine:
     # The engine would convert other types, which takes memory.
     for name, hint in _ARGUMENTS.items():
         require(fits(arguments[name], hint), f"EarlyMachine.{name} is of a wrong type")
-        require(_is_finite(arguments[name]), f"EarlyMachine.{name} holds what is no number")
+        require(is_finite(arguments[name]), f"EarlyMachine.{name} holds what is no number")
     axes, vectors = arguments["axes"], arguments["vectors"]
     require(len(axes) <= min(vectors.shape, default=0), "there are more axes than features")
     return engine.EarlyMachine(**arguments)
@@ -127,7 +128,7 @@ def _check_lift(lift: Lift) -> None:
 
 def _check_expansion(expansion: Expansion) -> None:
     for part in vars(expansion).values():
-        require(_is_finite(part), "an expansion holds what is no number")
+        require(is_finite(part), "an expansion holds what is no number")
     require(expansion.vectors.ndim == 2, "an expansion has no vectors")
     require(
         expansion.frame.offset.shape == expansion.vectors.shape[1:],
@@ -141,7 +142,8 @@ def _check_model(model: NearestVectors) -> None:
     model.answer(np.empty((0, model.expansion.vectors.shape[1]), np.float32), n_threads=1)
 
 
-def _is_finite(part: Any) -> bool:
+def is_finite(part: Any) -> bool:
+    """Return whether a part holds numbers, if it is an array of floats."""
     is_float = isinstance(part, np.ndarray) and part.dtype.kind == "f"
     return not is_float or bool(np.isfinite(part).all())
 
@@ -151,7 +153,7 @@ def _of_classifier() -> Kind:
 
     def parts(model: NSVClassifier) -> dict[str, Any]:
         found = kind.parts(model)
-        found["parameters"]["estimator"] = _as_recipe(model.estimator)
+        found["parameters"]["estimator"] = as_recipe(model.estimator)
         found.pop("estimator_", None)  # absent in a model that comes from a file
         return found
 

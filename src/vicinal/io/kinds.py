@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 from vicinal import engine
-from vicinal.io import early
+from vicinal.io import early, sparse
 from vicinal.io.codec import Kind
 from vicinal.io.records import Parts, below, estimator, record, require
 from vicinal.io.types import fits
@@ -31,6 +31,7 @@ from vicinal.neighbors.index import KDTreeIndex, NeighbourIndex, make_index
 from vicinal.neighbors.metric import FramedMetric
 from vicinal.nsv import KernelMachine, NSVClassifier
 from vicinal.problem import Floats, Frame, Problem
+from vicinal.sparse import ReducedSetClassifier
 
 # --- Training data --------------------------------------------------------------------------------
 
@@ -199,7 +200,7 @@ CLASSIFIERS = (FaLKSVC, FastLSVC, FaLKSVCCV, KNNSVC)
 NEIGHBOURS = (CoverTreeClassifier, CoverTreeNeighbors)
 SCALERS = (MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler)
 
-MODELS = (*CLASSIFIERS, *NEIGHBOURS, NSVClassifier, KernelMachine, Pipeline)
+MODELS = (*CLASSIFIERS, *NEIGHBOURS, NSVClassifier, KernelMachine, ReducedSetClassifier, Pipeline)
 """What a file may hold as its model."""
 
 _KINDS = [
@@ -220,6 +221,7 @@ _KINDS = [
     *(estimator(cls, _check_neighbours) for cls in NEIGHBOURS),
     *(estimator(cls) for cls in SCALERS),
     *early.kinds(SCALERS, CLASSIFIERS),
+    *sparse.kinds(SCALERS),
     Kind(Pipeline, lambda pipeline: {"steps": pipeline.steps}, _whole_pipeline),
 ]
 KINDS = {kind.type.__name__: kind for kind in _KINDS}

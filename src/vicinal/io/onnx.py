@@ -17,6 +17,7 @@ from vicinal.local import KNNSVC
 from vicinal.local.covered import CoveredClassifier
 from vicinal.local.model import LocalModel
 from vicinal.neighbors import CoverTreeClassifier
+from vicinal.sparse import ReducedSetClassifier
 
 if TYPE_CHECKING:
     import onnx
@@ -35,10 +36,11 @@ def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
 
     Parameters
     ----------
-    model : FaLKSVC, FastLSVC, FaLKSVCCV or Pipeline
-        Of one machine, or trained with ``routing="centre"``, which needs no training set to find
-        the machine for a query. A :class:`sklearn.pipeline.Pipeline` may have a ``StandardScaler``,
-        ``MinMaxScaler``, ``MaxAbsScaler`` or ``RobustScaler`` before it, or several of them.
+    model : FaLKSVC, FastLSVC, FaLKSVCCV, ReducedSetClassifier or Pipeline
+        A local model must have one machine, or be trained with ``routing="centre"``, which needs no
+        training set to find the machine for a query. A :class:`sklearn.pipeline.Pipeline` may have
+        a ``StandardScaler``, ``MinMaxScaler``, ``MaxAbsScaler`` or ``RobustScaler`` before it, or
+        several of them.
 
     Returns
     -------
@@ -88,17 +90,22 @@ def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
     from vicinal.io.onnx_graph import Graph
 
     *scalers, classifier = _steps(model)
+    scalers += getattr(classifier, "steps_", ())
     _check(scalers, classifier)
-    models, classes = classifier.models_, _label_values(classifier.classes_)
+    classes = _label_values(classifier.classes_)
     n_classes, n_features = len(classes), classifier.n_features_in_
 
     g = Graph()
     X = "X"
     for scaler in scalers:
         X = parts.scaled(g, scaler, X)
-    queries = parts.framed(g, models[0].problem.frame, X)
-    decisions = [parts.decided(g, each, queries) for each in models]
-    if len(models) > 1:
+    if isinstance(classifier, ReducedSetClassifier):
+        decisions = parts.expanded(g, classifier.expansion_, X)
+    else:
+        models = classifier.models_
+        queries = parts.framed(g, models[0].problem.frame, X)
+        decisions = [parts.decided(g, each, queries) for each in models]
+    if len(decisions) > 1:
         decisions = [parts.voted(g, decisions, n_classes)]
     g("Identity", *decisions, output="decision")
     g("Gather", classes, parts.winners(g, "decision", n_classes), output="label")
@@ -156,10 +163,13 @@ def _check(scalers: list[Any], classifier: Any) -> None:
             " out: train a FaLKSVC with routing='centre', or keep the model in the format of"
             " vicinal.save."
         )
+    if isinstance(classifier, ReducedSetClassifier):
+        check_is_fitted(classifier, "expansion_")
+        return
     if not isinstance(classifier, CoveredClassifier):
         raise ValueError(
-            "to_onnx takes a FaLKSVC, FastLSVC or FaLKSVCCV, or a Pipeline that ends in one; got a"
-            f" {type(classifier).__qualname__}."
+            "to_onnx takes a FaLKSVC, FastLSVC, FaLKSVCCV or ReducedSetClassifier, or a Pipeline"
+            f" that ends in one; got a {type(classifier).__qualname__}."
         )
     check_is_fitted(classifier, "models_")
     if not all(map(_knows_the_way, classifier.models_)):
@@ -187,11 +197,14 @@ def _label_values(classes: NDArray[Any]) -> NDArray[Any]:
     return values.astype(types[values.dtype.kind])
 
 
-def _description(classifier: CoveredClassifier) -> str:
-    machines = classifier.n_machines_
+def _description(classifier: CoveredClassifier | ReducedSetClassifier) -> str:
+    if isinstance(classifier, ReducedSetClassifier):
+        what = f"a kernel machine of {classifier.n_vectors_:,} vectors"
+    else:
+        machines = classifier.n_machines_
+        what = f"{machines:,} local support vector machine{'s' if machines > 1 else ''}"
     return (
-        f"{type(classifier).__name__} of vicinal: {machines:,} local support vector"
-        f" machine{'s' if machines > 1 else ''} for {len(classifier.classes_)} classes."
+        f"{type(classifier).__name__} of vicinal: {what} for {len(classifier.classes_)} classes."
         " X: queries, one a row. label: the class of each. decision: positive for the second of two"
         " classes; for more, a column of votes for each."
     )

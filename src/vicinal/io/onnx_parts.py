@@ -23,6 +23,7 @@ from vicinal.io.onnx_machines import expansions
 from vicinal.kernels import EUCLIDEAN, POLY, RBF, KernelSpec, Metric
 from vicinal.local.model import LocalModel
 from vicinal.problem import FAR, Frame
+from vicinal.sparse import SharedExpansion
 
 _CELLS = 1 << 20
 """Numbers in an intermediate matrix, about: eight megabytes."""
@@ -89,6 +90,17 @@ def decided(g: Graph, model: LocalModel, queries: str) -> str:
     nothing = np.empty((0, n_classes) if n_classes > 2 else 0)
     decisions = g.in_runs(starts, ends, answer, nothing)
     return g("ScatterND", decisions, g("Unsqueeze", order, ints(1)), decisions)
+
+
+def expanded(g: Graph, expansion: SharedExpansion, X: str) -> list[str]:
+    """Return the outputs of one expansion for queries in the user's units."""
+    x = g.double(framed(g, expansion.frame, X))
+    kind, gamma, coef0, degree = expansion.kernel
+    spec = KernelSpec(kind, gamma, coef0, degree, 50.0)
+    vectors = g.double(g.constant(expansion.vectors, "vectors"))
+    values = _kernel(g, spec, g.constant(doubles(gamma)), x, vectors)
+    outputs = g("Add", g("MatMul", values, doubles(expansion.coef)), doubles(expansion.bias))
+    return [g("Gather", outputs, np.int64(each), axis=1) for each in range(expansion.n_outputs)]
 
 
 def voted(g: Graph, pairs: Sequence[str], n_classes: int) -> str:
