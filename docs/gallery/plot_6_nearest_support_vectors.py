@@ -2,7 +2,7 @@
 How far must one look?
 ======================
 
-:class:`~vicinal.nsv.NSVClassifier` answers for a trained machine, and looks at as few of its
+:class:`~vicinal.NSVClassifier` answers for a trained machine, and looks at as few of its
 support vectors as each query needs. Easy queries need none.
 """
 
@@ -14,8 +14,8 @@ from sklearn.datasets import load_digits
 from sklearn.svm import SVC
 from sklearn.utils import shuffle
 
+from vicinal import NSVClassifier
 from vicinal.inspection import StoppingDisplay
-from vicinal.nsv import NSVClassifier
 
 X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
 odd = np.where(y % 2, "odd", "even")

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from vicinal.io import ModelFormatError, load, save, to_onnx
     from vicinal.local import KNNSVC, FaLKSVC, FaLKSVCCV, FastLSVC
     from vicinal.neighbors import CoverTree, CoverTreeClassifier, CoverTreeNeighbors
+    from vicinal.nsv import KernelMachine, NSVClassifier
 
 __version__ = "0.1.0"
 
@@ -18,13 +19,15 @@ __all__ = [
     "FaLKSVC",
     "FaLKSVCCV",
     "FastLSVC",
+    "KernelMachine",
     "ModelFormatError",
+    "NSVClassifier",
     "load",
     "save",
     "to_onnx",
 ]
 
-_HOMES = ("local", "neighbors", "io")
+_HOMES = ("local", "neighbors", "nsv", "io")
 _ROOMS = ("datasets", "inspection", "report")
 
 

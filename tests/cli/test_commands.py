@@ -98,7 +98,8 @@ def test_train_reports(vicinal, reference):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_trains_predicts_and_tells_of_itself(vicinal, name):
-    settings = ["--set", f"n_neighbors={'[20, 40]' if name == 'falk-cv' else 20}"]
+    special = {"falk-cv": "n_neighbors=[20, 40]", "nsv": "estimator__gamma=100"}
+    settings = ["--set", special.get(name, "n_neighbors=20")]
     done = vicinal("train", "train.svm", "-o", "m", "--model", name, *settings, "--seed", 0)
     assert done.code == 0, done.stderr
     assert vicinal("evaluate", "test.svm", "-m", "m", "--json").json["accuracy"] > 0.6
@@ -116,6 +117,30 @@ def test_every_model_trains_predicts_and_tells_of_itself(vicinal, name):
     assert found["bytes"] == Path("m").stat().st_size
     assert sum(array["bytes"] for array in found["arrays"]) < found["bytes"]
     assert MODELS[name] in vicinal("info", "m").text
+
+
+def test_nearest_support_vectors(vicinal):
+    settings = ["--set", "estimator__gamma=2", "--set", "max_disagreement=0.02", "--seed", 0]
+    done = vicinal("train", "train.svm", "-o", "m", "--model", "nsv", *settings, "--json")
+    assert done.json["support_vectors"] == library.load("m")[-1].n_support_
+    found = vicinal("info", "m", "--json").json
+    assert found["calibration"]["disagreement"] <= 0.02
+    assert "SVC(gamma=2)" in found["parameters"]["estimator"]
+    text = vicinal("info", "m").text
+    assert "answered by filter" in text
+    assert "SVC(gamma=2)" in text
+    pytest.importorskip("matplotlib")
+    assert vicinal("report", "m", "test.svm", "-o", "page.html").code == 0
+    page = Path("page.html").read_text()
+    assert "A query touches" in page
+    assert "answered by filter" in page
+    for setting, message in [
+        ("C=10", "nsv has no parameter 'C'; it has estimator, estimator__C"),
+        ("estimator__C=-1", "The 'C' parameter of SVC must be a float in the range (0.0, inf]"),
+    ]:
+        done = vicinal("train", "train.svm", "-o", "m", "--model", "nsv", "--set", setting)
+        assert done.code == 2
+        assert message in done.stderr
 
 
 @pytest.mark.parametrize(("scale", "steps"), [("standard", 2), ("none", 1)])

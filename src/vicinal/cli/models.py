@@ -14,6 +14,7 @@ MODELS = {
     "fast": "FastLSVC",
     "knn-svm": "KNNSVC",
     "cover-knn": "CoverTreeClassifier",
+    "nsv": "NSVClassifier",
 }
 """The names of estimators, and their classes in `vicinal`."""
 
@@ -30,6 +31,10 @@ def build(name: str, settings: list[str], *, jobs: int, seed: int | None) -> Any
     if name not in MODELS:
         raise UsageError(f"there is no model {name!r}; there are {', '.join(MODELS)}.")
     estimator = getattr(vicinal, MODELS[name])()
+    if "estimator" in estimator.get_params():
+        from sklearn.svm import SVC
+
+        estimator.set_params(estimator=SVC())  # so that its parameters have names
     known = estimator.get_params()
     chosen = {}
     for setting in settings:
@@ -44,6 +49,8 @@ def build(name: str, settings: list[str], *, jobs: int, seed: int | None) -> Any
     estimator.set_params(**chosen)
     try:
         estimator._validate_params()
+        if "estimator" in known:
+            estimator.estimator._validate_params()
     except ValueError as error:
         raise UsageError(str(error)) from error
     return estimator
@@ -81,6 +88,13 @@ def value_of(text: str) -> Any:
 def last_step(model: Any) -> Any:
     """Return the estimator at the end of a pipeline, or the model that is no pipeline."""
     return model.steps[-1][1] if hasattr(model, "steps") else model
+
+
+def n_support_vectors(estimator: Any) -> int | None:
+    """Return the number of support vectors of all machines, where there are such."""
+    import numpy as np
+
+    return int(np.sum(estimator.n_support_)) if hasattr(estimator, "n_support_") else None
 
 
 def load(path: str, *, jobs: int) -> Any:

@@ -13,7 +13,7 @@ from vicinal.cli.data import DataFile
 from vicinal.cli.data.batch import Batch
 from vicinal.cli.data.labels import as_text, as_written
 from vicinal.cli.errors import DataError, UsageError
-from vicinal.cli.models import load
+from vicinal.cli.models import last_step, load
 from vicinal.local.votes import winners
 
 Codes = NDArray[np.intp]
@@ -36,6 +36,7 @@ class Predictor:
             raise UsageError(f"{model} is no classifier.")
         self._file = file.for_model(self._model, labels=labels)
         self._decide = _decision_of(self._model) if decision else None
+        self._winners = getattr(last_step(self._model), "_winners", winners)
         self.classes = as_written(self._model.classes_)
         self.texts = self.classes.astype(object)
         self.texts[:] = as_text(self._model.classes_)
@@ -56,7 +57,7 @@ class Predictor:
                 codes = np.searchsorted(self._model.classes_, self._model.predict(batch.X))
             else:
                 decisions = self._decide(batch.X)
-                codes = winners(decisions)
+                codes = self._winners(decisions)
             self.seconds += perf_counter() - begin
             self.n_points += len(codes)
             yield batch, codes, decisions

@@ -33,7 +33,7 @@ class StoppingDisplay:
         Of the exact machine. For two classes it is positive for the second one. For more it is the
         leaning of the class that the query is answered with: the least of the outputs of its pairs.
     steps : int array of shape (n_queries,)
-        Vectors that each query touches, as :meth:`~vicinal.nsv.NSVClassifier.n_touched` counts.
+        Vectors that each query touches, as :meth:`~vicinal.NSVClassifier.n_touched` counts.
     filtered : bool array of shape (n_queries,)
         Queries that the linear filter answers.
     changed : bool array of shape (n_queries,)
@@ -58,8 +58,8 @@ class StoppingDisplay:
     --------
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.svm import SVC
+    >>> from vicinal import NSVClassifier
     >>> from vicinal.inspection import StoppingDisplay
-    >>> from vicinal.nsv import NSVClassifier
     >>> X, y = load_digits(n_class=2, return_X_y=True)
     >>> model = NSVClassifier(SVC(), random_state=0).fit(X[:200], y[:200])
     >>> display = StoppingDisplay.from_estimator(model, X[200:])

@@ -96,13 +96,14 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
 
     References
     ----------
-    D. DeCoste, D. Mazzoni: Fast query-time classification with nearest support vectors, ICML 2003.
+    D. DeCoste, D. Mazzoni: Fast Query-Optimized Kernel Machine Classification via Incremental
+    Approximate Nearest Support Vectors, ICML 2003.
 
     Examples
     --------
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.svm import SVC
-    >>> from vicinal.nsv import NSVClassifier
+    >>> from vicinal import NSVClassifier
     >>> X, y = load_digits(return_X_y=True)
     >>> model = NSVClassifier(SVC(C=10), random_state=0).fit(X[:1000], y[:1000])
     >>> bool((model.predict(X[1000:]) == model.estimator_.predict(X[1000:])).mean() > 0.98)
@@ -261,6 +262,13 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         if self._subject.break_ties and len(self.classes_) > 2:
             return self.classes_[decisions.argmax(axis=1)]
         return self.classes_[codes]
+
+    def _winners(self, decisions: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Return the codes of the labels that go with some decisions."""
+        if decisions.ndim == 1:
+            return (decisions > 0).astype(np.intp)
+        votes = decisions if self._subject.break_ties else np.rint(decisions)
+        return votes.argmax(axis=1)
 
     def n_touched(self, X: ArrayLike) -> NDArray[np.int32]:
         """Return how many support vectors each query touches.

@@ -49,7 +49,7 @@ class KernelMachine(ClassifierMixin, BaseEstimator):
 
     Examples
     --------
-    >>> from vicinal.nsv import KernelMachine
+    >>> from vicinal import KernelMachine
     >>> machine = KernelMachine([[0.0], [2.0]], coef=[-1.0, 1.0], classes=["left", "right"])
     >>> machine.predict([[0.3], [1.4]]).tolist()
     ['left', 'right']

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 import vicinal
-from vicinal.inspection import LocalModelsDisplay, RoutingDisplay, SelectionDisplay
+from vicinal.inspection import LocalModelsDisplay, RoutingDisplay, SelectionDisplay, StoppingDisplay
 from vicinal.inspection.drawing import colours, need
 from vicinal.local.covered import CoveredClassifier
+from vicinal.nsv import NSVClassifier
+from vicinal.nsv.model import NearestVectors
 from vicinal.report.page import Page, percent, three_digits
 from vicinal.report.pictures import WIDTH, Picture, new_figure, page_style
 
@@ -67,8 +70,12 @@ def model_report(model: Any, X: ArrayLike | None = None, y: ArrayLike | None = N
             show_times(page.section("Where the time went"), last.fit_report_)
         if hasattr(last, "cv_results_"):
             _show_selection(page, last)
+    if hasattr(last, "calibration_"):
+        _show_calibration(page.section("How it was calibrated"), last.calibration_)
     if X is not None and y is not None:
         _show_answers(page, model, X, np.asarray(y))
+        if isinstance(last, NSVClassifier) and isinstance(last.model_, NearestVectors):
+            _show_stops(page, model, X)
         if isinstance(last, CoveredClassifier) and len(getattr(last, "models_", [])) == 1:
             _show_machines(page, model, X, y)
     _list_parameters(page.section("Parameters"), last)
@@ -123,7 +130,9 @@ def _describe(page: Page, model: Any, last: Any) -> None:
     if hasattr(last, "n_machines_"):
         facts["machines"] = last.n_machines_
         facts["machines of one class"] = last.n_unanimous_
-        facts["support vectors of all machines"] = int(np.sum(last.n_support_))
+    if hasattr(last, "n_support_"):
+        of_all = " of all machines" if hasattr(last, "n_machines_") else ""
+        facts[f"support vectors{of_all}"] = int(np.sum(last.n_support_))
     for name, value in getattr(last, "best_params_", {}).items():
         facts[f"chosen {name}"] = value
     if hasattr(last, "best_score_"):
@@ -136,8 +145,36 @@ def _describe(page: Page, model: Any, last: Any) -> None:
     )
 
 
+def _show_calibration(page: Page, found: dict[str, Any]) -> None:
+    page.table(
+        {"fact": "What", "value": "Value"},
+        [{"fact": name.replace("_", " "), "value": _plain(v)} for name, v in found.items()],
+        caption="What the calibration chose, and the share of labels that it changed",
+    )
+
+
+def _show_stops(page: Page, model: Any, X: ArrayLike) -> None:
+    with page_style():
+        display = StoppingDisplay.from_estimator(model, X, ax=new_figure(3.6).subplots())
+    page.section("Where queries stop")
+    page.text(
+        f"A query touches {display.steps.mean():.3g} of {display.n_support:,} support vectors on"
+        f" average, {percent(display.filtered.mean())} none but the filter's, and"
+        f" {display.changed.sum():,} of {len(display.steps):,} get another label than the exact"
+        " machine's."
+    )
+    page.pictures(
+        Picture(
+            display.figure_,
+            "Exact output of each query against the number of support vectors that it touches.",
+            "Each dot is a query; lines are the thresholds that a partial sum has to exceed.",
+        )
+    )
+
+
 def _list_parameters(page: Page, last: Any) -> None:
-    given, defaults = last.get_params(deep=False), type(last)().get_params(deep=False)
+    given = last.get_params(deep=False)
+    defaults = {name: each.default for name, each in signature(type(last)).parameters.items()}
     given.pop("n_jobs", None)  # it says nothing of what was learned
     rows = [
         {"name": name, "value": repr(value), "default": repr(defaults[name])}

@@ -10,7 +10,7 @@ import typer
 
 from vicinal.cli import options, show
 from vicinal.cli.errors import DataError, UsageError
-from vicinal.cli.models import build, last_step, with_scaler
+from vicinal.cli.models import build, last_step, n_support_vectors, with_scaler
 
 _SHOWN_CANDIDATES = 10
 
@@ -146,7 +146,7 @@ def _fit(pipeline: Any, file: Any) -> dict[str, Any]:
         "classes": np.unique(data.y),
         "machines": getattr(estimator, "n_machines_", None),
         "unanimous": getattr(estimator, "n_unanimous_", None),
-        "support_vectors": _n_support_vectors(estimator),
+        "support_vectors": n_support_vectors(estimator),
         "seconds": {
             "reading": reading,
             **{name: step["seconds"] for name, step in steps.items() if "seconds" in step},
@@ -182,10 +182,6 @@ def _remember_names(pipeline: Any, names: list[str] | None) -> None:
     if names is not None and len(set(names)) == len(names):  # else they tell nothing apart
         first = pipeline.steps[0][1] if hasattr(pipeline, "steps") else pipeline
         first.feature_names_in_ = np.array(names, dtype=object)
-
-
-def _n_support_vectors(estimator: Any) -> int | None:
-    return int(estimator.n_support_.sum()) if hasattr(estimator, "n_support_") else None
 
 
 def _check_place(output: str, data: str) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from vicinal.cli import options, show
 from vicinal.cli.errors import UsageError, some
-from vicinal.cli.models import last_step, load
+from vicinal.cli.models import last_step, load, n_support_vectors
 
 _SHOWN_ARRAYS = 8
 
@@ -37,7 +37,8 @@ def info(model: ModelArgument, json: options.JsonOption = False) -> None:
         "feature_names": getattr(loaded, "feature_names_in_", None),
         "classes": getattr(estimator, "classes_", None),
         "machines": getattr(estimator, "n_machines_", None),
-        "support_vectors": _total(getattr(estimator, "n_support_", None)),
+        "support_vectors": n_support_vectors(estimator),
+        "calibration": getattr(estimator, "calibration_", None),
         "format_version": file.format_version,
         "library_version": file.library_version,
         "bytes": file.n_bytes,
@@ -59,6 +60,8 @@ def info(model: ModelArgument, json: options.JsonOption = False) -> None:
             "size": show.size(file.n_bytes),
         }
     )
+    if found := result["calibration"]:
+        show.pairs({name.replace("_", " "): each for name, each in found.items()}, "\nCalibration")
     show.pairs(result["parameters"] | {"n_jobs": None}, title="\nParameters")
     show.grid(
         ["array", "type", "shape", "size"],
@@ -135,10 +138,6 @@ def demo(
     headings = list(result.rows[0])
     show.grid(headings, [[row.get(name) for name in headings] for row in result.rows])
     print(result.path)
-
-
-def _total(counts: Any) -> int | None:
-    return None if counts is None else int(counts.sum())
 
 
 class _Size(int):
