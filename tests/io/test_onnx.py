@@ -5,15 +5,31 @@ import sys
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_moons
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_digits,
+    load_wine,
+    make_classification,
+    make_moons,
+)
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
-from sklearn.svm import SVC
+from sklearn.svm import SVC, NuSVC
 
-from vicinal import KNNSVC, CoverTreeClassifier, FaLKSVC, FaLKSVCCV, FastLSVC
+import vicinal
+from vicinal import (
+    KNNSVC,
+    CoverTreeClassifier,
+    FaLKSVC,
+    FaLKSVCCV,
+    FastLSVC,
+    KernelMachine,
+    NSVClassifier,
+)
 from vicinal.io import onnx as vicinal_onnx
 from vicinal.io.onnx import to_onnx
 from vicinal.sparse import ReducedSetClassifier
@@ -165,6 +181,74 @@ def test_near_points_far_from_the_others():
     X = np.repeat([[-1.0, 0, 0], [1.0, 0, 0]], 60, axis=0) + 1e-6 * rng.normal(size=(120, 3))
     y = (X[:, 1] > 0).astype(int)
     assert_same(centre(30).fit(X, y), X)
+
+
+EXPANSIONS = {
+    "rbf": SVC(C=10),
+    "linear": SVC(kernel="linear"),
+    "poly": SVC(kernel="poly", coef0=1.0),
+    "sigmoid": SVC(kernel="sigmoid", gamma=0.01),
+    "behind a scaler": make_pipeline(MinMaxScaler(), "passthrough", NuSVC(nu=0.05)),
+}
+
+
+class TestNearestVectors:
+    """The graph holds the exact machine."""
+
+    @pytest.mark.parametrize("kernel", EXPANSIONS)
+    @pytest.mark.parametrize("name", DATA)
+    def test_real_data(self, name, kernel):
+        X, Q, y, _ = split(name)
+        early = NSVClassifier(EXPANSIONS[kernel], random_state=0)
+        model = make_pipeline(StandardScaler(), early).fit(X, y)
+        labels, decisions = session(model).run(["label", "decision"], {"X": Q})
+        svc, scaled = early.estimator_, model[:-1].transform(Q)
+        expected = svc.decision_function(scaled)
+        scale = 1e-4 * np.abs(expected).max()
+        np.testing.assert_allclose(decisions, expected, rtol=1e-3, atol=scale)
+        np.testing.assert_array_equal(labels, svc.predict(scaled))
+
+    @pytest.mark.parametrize("offset", [0.0, 100.0])
+    @pytest.mark.parametrize("kernel", ["rbf", "normalised_poly", "poly", "sigmoid", "linear"])
+    def test_kernel_machines(self, kernel, offset):
+        rng = np.random.default_rng(0)
+        X, coef = rng.normal(size=(50, 4)) + offset, rng.normal(size=50)
+        gamma = 0.1 / (offset or 1.0) ** 2
+        machine = KernelMachine(X, coef, 0.1, kernel, gamma=gamma, coef0=0.5, classes=["a", "b"])
+        model = NSVClassifier(machine, random_state=0).fit(X)
+        labels, decisions = session(model).run(["label", "decision"], {"X": X + 0.1})
+        expected = machine.decision_function(X + 0.1)
+        atol = 1e-5 * np.abs(coef).sum() * max(1.0, np.abs(expected).max())
+        np.testing.assert_allclose(decisions, expected, atol=atol)
+        known = np.abs(expected) > atol
+        np.testing.assert_array_equal(labels[known], machine.predict(X + 0.1)[known])
+
+    def test_ties_and_numbers_of_queries(self):
+        X, y = make_classification(600, 8, n_informative=6, n_classes=5, random_state=0)
+        for break_ties in (False, True):
+            svc = SVC(break_ties=break_ties).fit(X[:200], y[:200])
+            run = session(NSVClassifier(FrozenEstimator(svc), random_state=0).fit(X)).run
+            np.testing.assert_array_equal(run(["label"], {"X": X})[0], svc.predict(X))
+        many = np.tile(X, (20, 1))  # more than one run of the loop takes
+        np.testing.assert_array_equal(run(["label"], {"X": many})[0], svc.predict(many))
+        labels, decisions = run(None, {"X": X[:0]})
+        assert labels.shape == (0,)
+        assert decisions.shape == (0, 5)
+
+    def test_loaded_models(self, tmp_path):
+        X, y, _ = moons(100)
+        model = NSVClassifier(SVC(), random_state=0).fit(X, y)
+        vicinal.save(model, tmp_path / "m")
+        loaded = to_onnx(vicinal.load(tmp_path / "m"))
+        assert loaded.SerializeToString() == to_onnx(model).SerializeToString()
+        assert f"the exact machine of {model.n_support_} vectors" in loaded.doc_string
+
+    def test_steps_without_operators(self):
+        X, _, y, _ = split("wine")
+        with pytest.raises(ValueError, match="knows no PCA"):
+            to_onnx(NSVClassifier(make_pipeline(PCA(2), SVC())).fit(X, y))
+        with pytest.raises(NotFittedError):
+            to_onnx(NSVClassifier())
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly"])

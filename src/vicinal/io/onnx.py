@@ -17,6 +17,7 @@ from vicinal.local import KNNSVC
 from vicinal.local.covered import CoveredClassifier
 from vicinal.local.model import LocalModel
 from vicinal.neighbors import CoverTreeClassifier
+from vicinal.nsv import NSVClassifier
 from vicinal.sparse import ReducedSetClassifier
 
 if TYPE_CHECKING:
@@ -36,11 +37,12 @@ def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
 
     Parameters
     ----------
-    model : FaLKSVC, FastLSVC, FaLKSVCCV, ReducedSetClassifier or Pipeline
+    model : FaLKSVC, FastLSVC, FaLKSVCCV, NSVClassifier, ReducedSetClassifier or Pipeline
         A local model must have one machine, or be trained with ``routing="centre"``, which needs no
         training set to find the machine for a query. A :class:`sklearn.pipeline.Pipeline` may have
         a ``StandardScaler``, ``MinMaxScaler``, ``MaxAbsScaler`` or ``RobustScaler`` before it, or
-        several of them.
+        several of them. Of an ``NSVClassifier`` it is the exact machine: operators on whole
+        matrices gain nothing by stopping early.
 
     Returns
     -------
@@ -86,11 +88,15 @@ def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
         from onnx import helper
     except ImportError as error:
         raise ImportError("to_onnx needs onnx: pip install 'vicinal[onnx]'") from error
+    from vicinal.io import onnx_early as early
     from vicinal.io import onnx_parts as parts
     from vicinal.io.onnx_graph import Graph
 
     *scalers, classifier = _steps(model)
     scalers += getattr(classifier, "steps_", ())
+    if isinstance(classifier, NSVClassifier):
+        check_is_fitted(classifier)
+        scalers += classifier._subject.steps
     _check(scalers, classifier)
     classes = _label_values(classifier.classes_)
     n_classes, n_features = len(classes), classifier.n_features_in_
@@ -99,7 +105,9 @@ def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
     X = "X"
     for scaler in scalers:
         X = parts.scaled(g, scaler, X)
-    if isinstance(classifier, ReducedSetClassifier):
+    if isinstance(classifier, NSVClassifier):
+        decisions = [early.decided(g, classifier.model_.expansion, X)]
+    elif isinstance(classifier, ReducedSetClassifier):
         decisions = parts.expanded(g, classifier.expansion_, X)
     else:
         models = classifier.models_
@@ -108,7 +116,11 @@ def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
     if len(decisions) > 1:
         decisions = [parts.voted(g, decisions, n_classes)]
     g("Identity", *decisions, output="decision")
-    g("Gather", classes, parts.winners(g, "decision", n_classes), output="label")
+    if isinstance(classifier, NSVClassifier) and classifier._votes_decide:
+        codes = early.winners(g, "decision")
+    else:
+        codes = parts.winners(g, "decision", n_classes)
+    g("Gather", classes, codes, output="label")
 
     n_bytes = sum(constant.ByteSize() for constant in g.constants)
     if n_bytes > _MOST_BYTES:
@@ -163,13 +175,15 @@ def _check(scalers: list[Any], classifier: Any) -> None:
             " out: train a FaLKSVC with routing='centre', or keep the model in the format of"
             " vicinal.save."
         )
+    if isinstance(classifier, NSVClassifier):
+        return
     if isinstance(classifier, ReducedSetClassifier):
         check_is_fitted(classifier, "expansion_")
         return
     if not isinstance(classifier, CoveredClassifier):
         raise ValueError(
-            "to_onnx takes a FaLKSVC, FastLSVC, FaLKSVCCV or ReducedSetClassifier, or a Pipeline"
-            f" that ends in one; got a {type(classifier).__qualname__}."
+            "to_onnx takes a FaLKSVC, FastLSVC, FaLKSVCCV, NSVClassifier or ReducedSetClassifier,"
+            f" or a Pipeline that ends in one; got a {type(classifier).__qualname__}."
         )
     check_is_fitted(classifier, "models_")
     if not all(map(_knows_the_way, classifier.models_)):
@@ -197,8 +211,10 @@ def _label_values(classes: NDArray[Any]) -> NDArray[Any]:
     return values.astype(types[values.dtype.kind])
 
 
-def _description(classifier: CoveredClassifier | ReducedSetClassifier) -> str:
-    if isinstance(classifier, ReducedSetClassifier):
+def _description(classifier: CoveredClassifier | NSVClassifier | ReducedSetClassifier) -> str:
+    if isinstance(classifier, NSVClassifier):
+        what = f"the exact machine of {classifier.n_support_:,} vectors"
+    elif isinstance(classifier, ReducedSetClassifier):
         what = f"a kernel machine of {classifier.n_vectors_:,} vectors"
     else:
         machines = classifier.n_machines_

@@ -22,6 +22,7 @@ from vicinal.io.onnx_graph import Graph, doubles, ints
 from vicinal.io.onnx_machines import expansions
 from vicinal.kernels import EUCLIDEAN, POLY, RBF, KernelSpec, Metric
 from vicinal.local.model import LocalModel
+from vicinal.nsv.expansion import SIGMOID
 from vicinal.problem import FAR, Frame
 from vicinal.sparse import SharedExpansion
 
@@ -72,7 +73,7 @@ def decided(g: Graph, model: LocalModel, queries: str) -> str:
         routes = _routed(g, model, queries)
     in_order, order = g.several("TopK", 2, routes, n_queries, largest=0)
     widest = max(np.diff(arrays[ptr]).max() for ptr in ("sv_ptr", "bias_ptr"))
-    starts, ends = _runs_of_equals(g, in_order, n_queries, _rows_at_once(widest))
+    starts, ends = _runs_of_equals(g, in_order, n_queries, rows_at_once(widest))
 
     def answer(g: Graph, start: str, end: str) -> str:
         machine = g("Gather", in_order, start)
@@ -84,7 +85,7 @@ def decided(g: Graph, model: LocalModel, queries: str) -> str:
         x = g.double(g("Gather", queries, g("Slice", order, start, end)))
         vectors = g.double(g("Gather", names["points"], of_machine("sv")))
         gamma = g.double(g("Gather", names["gamma"], machine))
-        values = _kernel(g, model.kernel, gamma, x, vectors)
+        values = kernel_values(g, model.kernel, gamma, x, vectors)
         return (_decide_two if n_classes == 2 else _decide_several)(g, values, of_machine)
 
     nothing = np.empty((0, n_classes) if n_classes > 2 else 0)
@@ -98,7 +99,7 @@ def expanded(g: Graph, expansion: SharedExpansion, X: str) -> list[str]:
     kind, gamma, coef0, degree = expansion.kernel
     spec = KernelSpec(kind, gamma, coef0, degree, 50.0)
     vectors = g.double(g.constant(expansion.vectors, "vectors"))
-    values = _kernel(g, spec, g.constant(doubles(gamma)), x, vectors)
+    values = kernel_values(g, spec, g.constant(doubles(gamma)), x, vectors)
     outputs = g("Add", g("MatMul", values, doubles(expansion.coef)), doubles(expansion.bias))
     return [g("Gather", outputs, np.int64(each), axis=1) for each in range(expansion.n_outputs)]
 
@@ -110,7 +111,7 @@ def voted(g: Graph, pairs: Sequence[str], n_classes: int) -> str:
     for column, (a, b) in enumerate(combinations(range(n_classes), 2)):
         place[a, b] = place[b, a] = column
     outputs = g("Gather", g("Concat", *columns, axis=1), place, axis=1)
-    return _votes(g, outputs, g.range(g.constant(ints(n_classes))))
+    return votes(g, outputs, g.range(g.constant(ints(n_classes))))
 
 
 def winners(g: Graph, decisions: str, n_classes: int) -> str:
@@ -127,7 +128,7 @@ def _routed(g: Graph, model: LocalModel, queries: str) -> str:
     squares = np.einsum("ij,ij->i", index.points, index.points, dtype=np.float64)
     machine_of = g.constant(model.route.machine_of.astype(np.int64), "machine_of_centre")
     selves = g.constant(squares, "squares_of_centres")
-    rows, n_queries = _rows_at_once(len(squares)), g.length(queries)
+    rows, n_queries = rows_at_once(len(squares)), g.length(queries)
     starts = g.range(n_queries, rows)
     ends = g("Min", g("Add", starts, np.int64(rows)), n_queries)
 
@@ -168,10 +169,12 @@ def _apart(g: Graph, metric: Metric, x: str, points: str, squares: str) -> str:
     return g("Where", known, single, np.float32(0.0))
 
 
-def _kernel(g: Graph, spec: KernelSpec, gamma: str, x: str, vectors: str) -> str:
+def kernel_values(g: Graph, spec: KernelSpec, gamma: str, x: str, vectors: str) -> str:
     """Return the kernel values between queries and support vectors, as `core/kernel.hpp`."""
     if spec.kind != RBF:
         values = g("Mul", g("MatMul", x, g.transposed(vectors)), gamma)
+        if spec.kind == SIGMOID:
+            return g("Tanh", g("Add", values, doubles(np.float32(spec.coef0))))
         if spec.kind != POLY:
             return values
         values = _polynomial(g, values, float(np.float32(spec.coef0)), spec.degree)
@@ -213,12 +216,12 @@ def _decide_several(g: Graph, values: str, of_machine: Callable[[str], str]) -> 
     parts = g("Reshape", g("MatMul", values, flat), square)
     bias = g("Reshape", g.double(of_machine("bias")), square)
     outputs = g("Add", g("Add", parts, g("Transpose", parts, perm=[0, 2, 1])), bias)
-    known = _votes(g, outputs, classes)
+    known = votes(g, outputs, classes)
     with_absent = g("Pad", known, ints(0, 0, 0, 1), doubles(-1.0))
     return g("Gather", with_absent, of_machine("column"), axis=1)
 
 
-def _votes(g: Graph, outputs: str, classes: str) -> str:
+def votes(g: Graph, outputs: str, classes: str) -> str:
     """Turn the outputs of all pairs, a symmetric matrix for each query, into votes.
 
     The later class of a pair has the vote if the output is positive, else the earlier one.
@@ -233,5 +236,6 @@ def _votes(g: Graph, outputs: str, classes: str) -> str:
     return g("Add", votes, g("Div", confidence, most))
 
 
-def _rows_at_once(width: int) -> int:
+def rows_at_once(width: int) -> int:
+    """Return how many queries go together, each with so many numbers in one matrix."""
     return int(np.clip(_CELLS // width, 1, _MOST_ROWS))

@@ -259,16 +259,18 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         labels : array of shape (n_queries,)
         """
         decisions, codes, _ = self._answer(X)
-        if self._subject.break_ties and len(self.classes_) > 2:
-            return self.classes_[decisions.argmax(axis=1)]
-        return self.classes_[codes]
+        return self.classes_[codes if self._votes_decide else self._winners(decisions)]
 
     def _winners(self, decisions: NDArray[np.float64]) -> NDArray[np.intp]:
         """Return the codes of the labels that go with some decisions."""
         if decisions.ndim == 1:
             return (decisions > 0).astype(np.intp)
-        votes = decisions if self._subject.break_ties else np.rint(decisions)
-        return votes.argmax(axis=1)
+        return (np.rint(decisions) if self._votes_decide else decisions).argmax(axis=1)
+
+    @property
+    def _votes_decide(self) -> bool:
+        """Whether the first class of most votes has won, whatever the outputs."""
+        return len(self.classes_) > 2 and not self._subject.break_ties
 
     def n_touched(self, X: ArrayLike) -> NDArray[np.int32]:
         """Return how many support vectors each query touches.
