@@ -37,7 +37,8 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     estimator : estimator, default=None
-        :class:`sklearn.svm.SVC` or :class:`sklearn.svm.NuSVC`, also as the last step of a
+        :class:`sklearn.svm.SVC`, :class:`sklearn.svm.NuSVC` or :class:`ReducedSetClassifier
+        <vicinal.sparse.ReducedSetClassifier>`, also as the last step of a
         :class:`sklearn.pipeline.Pipeline`; it is fitted first. In a
         :class:`sklearn.frozen.FrozenEstimator`, or as a :class:`KernelMachine`, it is only
         calibrated. None is ``SVC()``.
@@ -78,7 +79,8 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         is in `model_`, and a model that was loaded has its parameters alone, as `estimator`.
     classes_ : array of shape (n_classes,)
     n_support_ : int
-        Number of support vectors; a linear machine has one for each pair of classes.
+        Number of support vectors; a linear machine has one for each pair of classes. Where all
+        outputs share their vectors, each counts once for every class that it supports.
     calibration_ : dict
         The settings in use, and the share of labels that they changed on queries held out.
     model_ : NearestVectors

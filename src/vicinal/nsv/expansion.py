@@ -102,10 +102,10 @@ class Expansion:
         """Bring a machine in the user's units into a frame."""
         if kernel == "linear":
             frame = Frame.if_needed(vectors)
-            sums, class_sv, support = _one_vector_a_pair(vectors, class_sv, support)
+            sums, class_sv, support = one_vector_a_pair(vectors, class_sv, support)
             bias = bias + _by_pair(sums @ frame.offset, len(class_sv))
-            return cls._of_arrays(
-                sums, class_sv, support, bias, (LINEAR, frame.scale, 0.0, 1), frame, None
+            return cls.of_arrays(
+                sums, class_sv, support, bias, (LINEAR, frame.scale, 0.0, 1), frame
             )
         lift = None
         if kernel == "normalised_poly":
@@ -116,10 +116,10 @@ class Expansion:
         metric = (KINDS[kernel], gamma * frame.squared_scale, coef0, degree)
         if kernel == "poly":
             check_polynomial(points, metric[1], coef0, degree)
-        return cls._of_arrays(points, class_sv, support, bias, metric, frame, lift)
+        return cls.of_arrays(points, class_sv, support, bias, metric, frame, lift)
 
     @classmethod
-    def _of_arrays(
+    def of_arrays(
         cls,
         vectors: NDArray[Any],
         class_sv: NDArray[Any],
@@ -127,8 +127,9 @@ class Expansion:
         bias: Doubles,
         kernel: Metric,
         frame: Frame,
-        lift: Lift | None,
+        lift: Lift | None = None,
     ) -> Expansion:
+        """Return an expansion of arrays that are in its frame."""
         return cls(
             np.ascontiguousarray(vectors, dtype=np.float32),
             np.asarray(class_sv, dtype=np.int32),
@@ -140,7 +141,7 @@ class Expansion:
         )
 
 
-def _one_vector_a_pair(
+def one_vector_a_pair(
     vectors: Doubles, class_sv: NDArray[Any], support: Doubles
 ) -> tuple[Doubles, NDArray[Any], Doubles]:
     """Sum the vectors of a linear machine: one for each pair, which supports the later class."""

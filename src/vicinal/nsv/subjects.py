@@ -15,8 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from vicinal.nsv.expansion import Expansion
 from vicinal.nsv.kernel_machine import KernelMachine
+from vicinal.nsv.shared import of_pairs
+from vicinal.sparse import ReducedSetClassifier
 
-SUPPORTED = "SVC and NuSVC, alone or as the last step of a Pipeline, and KernelMachine"
+SUPPORTED = (
+    "SVC, NuSVC and ReducedSetClassifier, alone or as the last step of a Pipeline, and"
+    " KernelMachine"
+)
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ class Subject:
     def of(cls, estimator: BaseEstimator) -> Subject:
         """Take a fitted estimator apart."""
         steps: list[Any] = []
-        while not isinstance(estimator, SVC | NuSVC | KernelMachine):
+        while not isinstance(estimator, SVC | NuSVC | KernelMachine | ReducedSetClassifier):
             if isinstance(estimator, FrozenEstimator):
                 estimator = estimator.estimator
             elif isinstance(estimator, Pipeline):
@@ -63,6 +68,10 @@ class Subject:
         check_is_fitted(estimator)
         if isinstance(estimator, KernelMachine):
             return cls(tuple(steps), _of_kernel_machine(estimator), estimator.classes_, False)
+        if isinstance(estimator, ReducedSetClassifier):
+            steps += estimator.steps_
+            expansion = of_pairs(estimator.expansion_, len(estimator.classes_))
+            return cls(tuple(steps), expansion, estimator.classes_, break_ties=True)
         return cls(tuple(steps), _of_svc(estimator), estimator.classes_, estimator.break_ties)
 
 
