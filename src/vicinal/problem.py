@@ -74,6 +74,10 @@ class Frame:
         """A squared distance of one in this frame, in the user's units."""
         return min(max(self.scale, 1e-150), 1e150) ** 2
 
+    def undo(self, points: NDArray[Any]) -> Doubles:
+        """Return points of this frame in the user's units."""
+        return points.astype(np.float64) * self.scale + self.offset
+
     def queries(self, X: NDArray[Any]) -> Floats:
         """Return points as the engine takes them; without a copy where that is possible."""
         if not self.is_identity:
@@ -185,6 +189,7 @@ def make_problem(
     sample_weight: Any = None,
     class_weight: Any = None,
     centred: bool = True,
+    find_frame: Callable[..., Frame] = Frame.of,
 ) -> Problem:
     """Encode labels and weights and move the points into their frame.
 
@@ -211,7 +216,7 @@ def make_problem(
             f"class_weight must be positive and finite for every class, got {class_weight!r}."
             " To leave a class out, drop its points or give them a sample_weight of zero."
         )
-    frame = Frame.of(X, centred=centred)
+    frame = find_frame(X, centred=centred)
     return Problem(
         points=frame.apply(X),
         targets=targets.astype(np.int32),
