@@ -18,16 +18,27 @@ from vicinal.engine.cpu import (
     train,
     train_and_evaluate,
 )
-from vicinal.engine.ldkl import LocalForest, LocalForm
+from vicinal.engine.ldkl import (
+    LOCAL_LOSSES,
+    LocalDescent,
+    LocalForest,
+    LocalForm,
+    LocalShape,
+    SoftForest,
+)
 
 __all__ = [
     "DUPLICATE",
     "INSTRUCTION_SET",
+    "LOCAL_LOSSES",
     "MOST_ITERATIONS",
     "EarlyMachine",
+    "LocalDescent",
     "LocalForest",
     "LocalForm",
+    "LocalShape",
     "NeighbourIndex",
+    "SoftForest",
     "Walking",
     "accept_centres",
     "cross_validate",
