@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from vicinal.local import KNNSVC, FaLKSVC, FaLKSVCCV, FastLSVC
     from vicinal.neighbors import CoverTree, CoverTreeClassifier, CoverTreeNeighbors
     from vicinal.nsv import KernelMachine, NSVClassifier
+    from vicinal.sparse import PSKClassifier, ReducedSetClassifier, RSVMClassifier
 
 __version__ = "0.1.0"
 
@@ -22,12 +23,15 @@ __all__ = [
     "KernelMachine",
     "ModelFormatError",
     "NSVClassifier",
+    "PSKClassifier",
+    "RSVMClassifier",
+    "ReducedSetClassifier",
     "load",
     "save",
     "to_onnx",
 ]
 
-_HOMES = ("local", "neighbors", "nsv", "io")
+_HOMES = ("local", "neighbors", "nsv", "sparse", "io")
 _ROOMS = ("datasets", "inspection", "report")
 
 

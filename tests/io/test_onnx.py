@@ -32,7 +32,7 @@ from vicinal import (
 )
 from vicinal.io import onnx as vicinal_onnx
 from vicinal.io.onnx import to_onnx
-from vicinal.sparse import ReducedSetClassifier
+from vicinal.sparse import PSKClassifier, ReducedSetClassifier, RSVMClassifier
 
 onnx = pytest.importorskip("onnx")
 reference = pytest.importorskip("onnx.reference")
@@ -131,6 +131,14 @@ def test_reduced_sets(name, kernel):
     machine = make_pipeline(StandardScaler(), SVC(C=10, kernel=kernel, coef0=1.0))
     model = ReducedSetClassifier(machine, 7, random_state=0)
     assert_same(make_pipeline(MinMaxScaler(), model).fit(X, y), Q)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
+@pytest.mark.parametrize("name", DATA)
+def test_machines_of_few_vectors(name, kernel):
+    X, Q, y, _ = split(name)
+    for model in (PSKClassifier(9, kernel=kernel, coef0=1.0, max_iter=5), RSVMClassifier(9)):
+        assert_same(make_pipeline(StandardScaler(), model).fit(X, y), Q)
 
 
 def test_the_other_estimators():

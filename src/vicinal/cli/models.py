@@ -15,6 +15,9 @@ MODELS = {
     "knn-svm": "KNNSVC",
     "cover-knn": "CoverTreeClassifier",
     "nsv": "NSVClassifier",
+    "pskc": "PSKClassifier",
+    "rsvm": "RSVMClassifier",
+    "reduced-set": "ReducedSetClassifier",
 }
 """The names of estimators, and their classes in `vicinal`."""
 

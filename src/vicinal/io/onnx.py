@@ -19,6 +19,7 @@ from vicinal.local.model import LocalModel
 from vicinal.neighbors import CoverTreeClassifier
 from vicinal.nsv import NSVClassifier
 from vicinal.sparse import ReducedSetClassifier
+from vicinal.sparse.base import SparseClassifier
 
 if TYPE_CHECKING:
     import onnx
@@ -37,7 +38,8 @@ def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
 
     Parameters
     ----------
-    model : FaLKSVC, FastLSVC, FaLKSVCCV, NSVClassifier, ReducedSetClassifier or Pipeline
+    model : FaLKSVC, FastLSVC, FaLKSVCCV, NSVClassifier, PSKClassifier, RSVMClassifier, \
+ReducedSetClassifier or Pipeline
         A local model must have one machine, or be trained with ``routing="centre"``, which needs no
         training set to find the machine for a query. A :class:`sklearn.pipeline.Pipeline` may have
         a ``StandardScaler``, ``MinMaxScaler``, ``MaxAbsScaler`` or ``RobustScaler`` before it, or
@@ -107,8 +109,11 @@ def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
         X = parts.scaled(g, scaler, X)
     if isinstance(classifier, NSVClassifier):
         decisions = [early.decided(g, classifier.model_.expansion, X)]
-    elif isinstance(classifier, ReducedSetClassifier):
-        decisions = parts.expanded(g, classifier.expansion_, X)
+    elif isinstance(classifier, ReducedSetClassifier | SparseClassifier):
+        expansion = classifier.expansion_
+        outputs = parts.expanded(g, expansion, X)
+        one_a_class = expansion.n_outputs == n_classes and isinstance(classifier, SparseClassifier)
+        decisions = [outputs] if one_a_class else parts.columns(g, outputs, expansion.n_outputs)
     else:
         models = classifier.models_
         queries = parts.framed(g, models[0].problem.frame, X)
@@ -177,13 +182,14 @@ def _check(scalers: list[Any], classifier: Any) -> None:
         )
     if isinstance(classifier, NSVClassifier):
         return
-    if isinstance(classifier, ReducedSetClassifier):
+    if isinstance(classifier, ReducedSetClassifier | SparseClassifier):
         check_is_fitted(classifier, "expansion_")
         return
     if not isinstance(classifier, CoveredClassifier):
         raise ValueError(
-            "to_onnx takes a FaLKSVC, FastLSVC, FaLKSVCCV, NSVClassifier or ReducedSetClassifier,"
-            f" or a Pipeline that ends in one; got a {type(classifier).__qualname__}."
+            "to_onnx takes a FaLKSVC, FastLSVC, FaLKSVCCV, NSVClassifier, PSKClassifier,"
+            " RSVMClassifier or ReducedSetClassifier, or a Pipeline that ends in one; got a"
+            f" {type(classifier).__qualname__}."
         )
     check_is_fitted(classifier, "models_")
     if not all(map(_knows_the_way, classifier.models_)):
@@ -211,10 +217,10 @@ def _label_values(classes: NDArray[Any]) -> NDArray[Any]:
     return values.astype(types[values.dtype.kind])
 
 
-def _description(classifier: CoveredClassifier | NSVClassifier | ReducedSetClassifier) -> str:
+def _description(classifier: Any) -> str:
     if isinstance(classifier, NSVClassifier):
         what = f"the exact machine of {classifier.n_support_:,} vectors"
-    elif isinstance(classifier, ReducedSetClassifier):
+    elif isinstance(classifier, ReducedSetClassifier | SparseClassifier):
         what = f"a kernel machine of {classifier.n_vectors_:,} vectors"
     else:
         machines = classifier.n_machines_
@@ -222,7 +228,7 @@ def _description(classifier: CoveredClassifier | NSVClassifier | ReducedSetClass
     return (
         f"{type(classifier).__name__} of vicinal: {what} for {len(classifier.classes_)} classes."
         " X: queries, one a row. label: the class of each. decision: positive for the second of two"
-        " classes; for more, a column of votes for each."
+        " classes; for more, a column of votes or outputs for each."
     )
 
 

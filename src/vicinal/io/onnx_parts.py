@@ -93,15 +93,19 @@ def decided(g: Graph, model: LocalModel, queries: str) -> str:
     return g("ScatterND", decisions, g("Unsqueeze", order, ints(1)), decisions)
 
 
-def expanded(g: Graph, expansion: SharedExpansion, X: str) -> list[str]:
-    """Return the outputs of one expansion for queries in the user's units."""
+def expanded(g: Graph, expansion: SharedExpansion, X: str) -> str:
+    """Return the outputs of one expansion for queries in the user's units, a column each."""
     x = g.double(framed(g, expansion.frame, X))
     kind, gamma, coef0, degree = expansion.kernel
     spec = KernelSpec(kind, gamma, coef0, degree, 50.0)
     vectors = g.double(g.constant(expansion.vectors, "vectors"))
     values = kernel_values(g, spec, g.constant(doubles(gamma)), x, vectors)
-    outputs = g("Add", g("MatMul", values, doubles(expansion.coef)), doubles(expansion.bias))
-    return [g("Gather", outputs, np.int64(each), axis=1) for each in range(expansion.n_outputs)]
+    return g("Add", g("MatMul", values, doubles(expansion.coef)), doubles(expansion.bias))
+
+
+def columns(g: Graph, outputs: str, n_columns: int) -> list[str]:
+    """Return the columns of a matrix one by one."""
+    return [g("Gather", outputs, np.int64(each), axis=1) for each in range(n_columns)]
 
 
 def voted(g: Graph, pairs: Sequence[str], n_classes: int) -> str:

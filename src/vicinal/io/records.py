@@ -65,7 +65,8 @@ def estimator(cls: type[BaseEstimator], check: Check = lambda whole: None) -> Ki
         model._validate_params()
         for name in parts:
             if name != "parameters":
-                require(_is_fitted_attribute(name), f"{cls.__name__} has no {name[:60]!r}")
+                is_known = _is_fitted_attribute(name) and not hasattr(cls, name)
+                require(is_known, f"{cls.__name__} has no {name[:60]!r}")
                 setattr(model, name, parts[name])
         names = getattr(model, "feature_names_in_", None)
         alike = names is None or names.shape == (model.n_features_in_,)

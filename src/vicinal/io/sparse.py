@@ -10,12 +10,17 @@ from vicinal.io.codec import Kind
 from vicinal.io.early import as_recipe, is_finite
 from vicinal.io.records import estimator, record, require
 from vicinal.kernels import LINEAR, POLY
-from vicinal.sparse import ReducedSetClassifier, SharedExpansion
+from vicinal.sparse import PSKClassifier, ReducedSetClassifier, RSVMClassifier, SharedExpansion
 
 
 def kinds(scalers: tuple[type, ...]) -> list[Kind]:
     """Return the kinds of everything here, behind known scalers."""
-    return [record(SharedExpansion, _check_expansion), _of_reduced_set(scalers)]
+    return [
+        record(SharedExpansion, _check_expansion),
+        estimator(PSKClassifier, _check_classifier),
+        estimator(RSVMClassifier, _check_classifier),
+        _of_reduced_set(scalers),
+    ]
 
 
 def _check_expansion(expansion: SharedExpansion) -> None:
@@ -37,6 +42,16 @@ def _check_expansion(expansion: SharedExpansion) -> None:
         and 1 <= degree <= 1000,
         "an expansion has no kernel",
     )
+
+
+def _check_classifier(model: PSKClassifier | RSVMClassifier) -> None:
+    expansion, n_classes = model.expansion_, len(model.classes_)
+    require(type(expansion) is SharedExpansion, "expansion_ is of a wrong type")
+    require(model.classes_.ndim == 1 and n_classes >= 2, "there are no classes")
+    n_outputs = 1 if n_classes == 2 else n_classes
+    require(expansion.n_outputs == n_outputs, "the outputs do not fit the classes")
+    width = model.n_features_in_
+    require(expansion.vectors.shape[1] == width, "the vectors have other features")
 
 
 def _of_reduced_set(scalers: tuple[type, ...]) -> Kind:

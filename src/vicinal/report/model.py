@@ -133,6 +133,8 @@ def _describe(page: Page, model: Any, last: Any) -> None:
     if hasattr(last, "n_support_"):
         of_all = " of all machines" if hasattr(last, "n_machines_") else ""
         facts[f"support vectors{of_all}"] = int(np.sum(last.n_support_))
+    if hasattr(last, "n_vectors_"):
+        facts["vectors"] = last.n_vectors_
     for name, value in getattr(last, "best_params_", {}).items():
         facts[f"chosen {name}"] = value
     if hasattr(last, "best_score_"):

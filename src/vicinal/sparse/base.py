@@ -58,6 +58,11 @@ class SparseClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return self.expansion_.frame.undo(self.expansion_.vectors)
 
     @property
+    def n_vectors_(self) -> int:
+        """Number of vectors."""
+        return self.expansion_.n_vectors
+
+    @property
     def dual_coef_(self) -> Doubles:
         """The coefficients of the vectors, one row an output."""
         return self.expansion_.coef.T

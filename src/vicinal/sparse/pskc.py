@@ -74,8 +74,9 @@ class PSKClassifier(SparseClassifier):
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
-    vectors_ : array of shape (n_vectors, n_features)
-    dual_coef_ : array of shape (n_outputs, n_vectors)
+    n_vectors_ : int
+    vectors_ : array of shape (n_vectors_, n_features)
+    dual_coef_ : array of shape (n_outputs, n_vectors_)
         A row for each class, or one for two classes.
     intercept_ : array of shape (n_outputs,)
     gamma_ : float
@@ -107,7 +108,7 @@ class PSKClassifier(SparseClassifier):
     Examples
     --------
     >>> from sklearn.datasets import make_moons
-    >>> from vicinal.sparse import PSKClassifier
+    >>> from vicinal import PSKClassifier
     >>> X, y = make_moons(1000, noise=0.1, random_state=0)
     >>> model = PSKClassifier(8, C=10, random_state=0).fit(X, y)
     >>> bool(model.score(X, y) > 0.99)

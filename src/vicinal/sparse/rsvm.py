@@ -49,8 +49,9 @@ class RSVMClassifier(SparseClassifier):
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
-    vectors_ : array of shape (n_vectors, n_features)
-    dual_coef_ : array of shape (n_outputs, n_vectors)
+    n_vectors_ : int
+    vectors_ : array of shape (n_vectors_, n_features)
+    dual_coef_ : array of shape (n_outputs, n_vectors_)
         A row for each class, or one for two classes.
     intercept_ : array of shape (n_outputs,)
     gamma_ : float
@@ -74,7 +75,7 @@ class RSVMClassifier(SparseClassifier):
     Examples
     --------
     >>> from sklearn.datasets import make_moons
-    >>> from vicinal.sparse import RSVMClassifier
+    >>> from vicinal import RSVMClassifier
     >>> X, y = make_moons(1000, noise=0.1, random_state=0)
     >>> model = RSVMClassifier(20, C=10, random_state=0).fit(X, y)
     >>> bool(model.score(X, y) > 0.95)
