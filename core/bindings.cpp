@@ -406,12 +406,13 @@ Out<bool> accept(const In<std::int32_t, 1>& candidates, const In<std::int32_t, 2
 
 // --- Nearest support vectors ---
 
-using LevelTuple = std::tuple<int, In<float, 2>>;
+using LevelTuple = std::tuple<int, int, In<float, 2>>;
 
 class EarlyMachineHandle {
   public:
     EarlyMachineHandle(In<float, 2> vectors, const In<std::int32_t, 1>& class_sv, const In<float, 2>& support,
-                       const In<float, 1>& bias, const KernelTuple& kernel, const In<float, 2>& axes)
+                       const In<float, 1>& bias, const KernelTuple& kernel, const In<float, 2>& axes,
+                       const In<std::int32_t, 1>& landmarks, const In<float, 2>& basis)
         : vectors_(vectors) {
         const auto c = static_cast<std::int64_t>(class_sv.shape(0));
         const Rows v = rows(vectors);
@@ -430,15 +431,23 @@ class EarlyMachineHandle {
                 "gamma and coef0 must be finite, degree at least 1");
         require(axes.shape(0) == 0 || static_cast<int>(axes.shape(1)) == v.d,
                 "axes and vectors differ in their number of features");
+        require(
+            landmarks.shape(0) == basis.shape(0) && (basis.shape(0) == 0 || basis.shape(1) == basis.shape(0)),
+            "the basis must be square, and have a row for each landmark");
+        require_below(landmarks.data(), landmarks.size(), v.n, "a landmark does not exist");
         machine_ = std::make_unique<EarlyMachine>(
             Expansion{v, class_sv.data(), static_cast<int>(c), support.data(), bias.data(),
                       Kernel{static_cast<KernelKind>(kind), gamma, coef0, degree}},
-            Rows{axes.data(), static_cast<std::int64_t>(axes.shape(0)), v.d});
+            Axes{
+                {axes.data(), static_cast<std::int64_t>(axes.shape(0)), v.d},
+                landmarks.data(),
+                {basis.data(), static_cast<std::int64_t>(basis.shape(0)), static_cast<int>(basis.shape(0))}});
     }
 
     nb::tuple answer(const In<float, 2>& queries, const In<float, 2>& weights, const In<float, 1>& bias,
                      const In<float, 1>& linear_thresholds, const std::vector<LevelTuple>& levels,
-                     const std::tuple<bool, bool, bool>& walking, int n_threads) const {
+                     const In<std::int32_t, 1>& regions, const std::tuple<bool, bool, bool>& walking,
+                     int n_threads) const {
         require_queries(queries);
         const auto c = static_cast<std::size_t>(machine_->n_classes());
         const std::size_t n = queries.shape(0), n_rows = weights.shape(0);
@@ -446,11 +455,17 @@ class EarlyMachineHandle {
                     (n_rows == 0 || (static_cast<int>(weights.shape(1)) == machine_->n_features() &&
                                      linear_thresholds.shape(0) == c)),
                 "the filter does not fit the machine");
+        require(regions.shape(0) == 0 || regions.shape(0) == n, "every query needs a region, or none");
         std::vector<Level> walks;
-        for (const auto& [n_axes, thresholds] : levels) {
-            require(thresholds.shape(0) == c && thresholds.shape(1) >= 1, "every class needs thresholds");
-            require_walk(n_axes, static_cast<std::int64_t>(thresholds.shape(1)) - 1);
-            walks.push_back({n_axes, thresholds.data(), static_cast<int>(thresholds.shape(1)) - 1});
+        for (const auto& [embedding, n_axes, thresholds] : levels) {
+            const std::size_t n_regions = thresholds.shape(0) / c;
+            require(n_regions >= 1 && thresholds.shape(0) % c == 0 && thresholds.shape(1) >= 1,
+                    "every class needs thresholds");
+            require_below(regions.data(), regions.shape(0), static_cast<std::int64_t>(n_regions),
+                          "a region has no thresholds");
+            require_walk(embedding, n_axes, static_cast<std::int64_t>(thresholds.shape(1)) - 1);
+            walks.push_back({static_cast<Embedding>(embedding), n_axes, thresholds.data(),
+                             static_cast<int>(thresholds.shape(1)) - 1});
         }
         const LinearFilter filter{{weights.data(), static_cast<std::int64_t>(n_rows), machine_->n_features()},
                                   bias.data(),
@@ -459,8 +474,8 @@ class EarlyMachineHandle {
         std::vector<double> decisions(n * width);
         std::vector<std::int32_t> labels(n), touched(n);
         with_team(n_threads, [&](Team& team) {
-            machine_->answer(rows(queries), filter, walks, walking_of(walking),
-                             {decisions.data(), labels.data(), touched.data()}, team);
+            machine_->answer(rows(queries), filter, walks, regions.shape(0) == 0 ? nullptr : regions.data(),
+                             walking_of(walking), {decisions.data(), labels.data(), touched.data()}, team);
         });
         return nb::make_tuple(width == 1 ? own(std::move(decisions)) : own(std::move(decisions), {n, width}),
                               own(std::move(labels)), own(std::move(touched)));
@@ -477,16 +492,16 @@ class EarlyMachineHandle {
         return nb::make_tuple(own(std::move(winners)), own(std::move(leanings), {n, c}));
     }
 
-    nb::tuple trace(const In<float, 2>& queries, int n_axes, int n_steps,
+    nb::tuple trace(const In<float, 2>& queries, int embedding, int n_axes, int n_steps,
                     const std::tuple<bool, bool, bool>& walking, int n_threads) const {
         require_queries(queries);
-        require_walk(n_axes, n_steps);
+        require_walk(embedding, n_axes, n_steps);
         const std::size_t n = queries.shape(0), width = static_cast<std::size_t>(n_steps) + 1;
         std::vector<std::int32_t> leaders(n * width);
         std::vector<float> leanings(n * width);
         with_team(n_threads, [&](Team& team) {
-            machine_->trace(rows(queries), n_axes, n_steps, walking_of(walking), leaders.data(),
-                            leanings.data(), team);
+            machine_->trace(rows(queries), static_cast<Embedding>(embedding), n_axes, n_steps,
+                            walking_of(walking), leaders.data(), leanings.data(), team);
         });
         return nb::make_tuple(own(std::move(leaders), {n, width}), own(std::move(leanings), {n, width}));
     }
@@ -500,9 +515,12 @@ class EarlyMachineHandle {
         require(static_cast<int>(queries.shape(1)) == machine_->n_features(),
                 "queries and vectors differ in their number of features");
     }
-    void require_walk(int n_axes, std::int64_t n_steps) const {
-        require(n_axes >= 1 && n_axes <= machine_->n_axes(), "the machine has fewer axes");
-        require(n_steps >= 0 && n_steps <= machine_->n_vectors(), "there are fewer vectors than steps");
+    void require_walk(int embedding, int n_axes, std::int64_t n_steps) const {
+        require(embedding >= 0 && embedding <= 2, "unknown embedding");
+        const auto e = static_cast<Embedding>(embedding);
+        require(e == Embedding::index || (n_axes >= 1 && n_axes <= machine_->n_axes(e)),
+                "the machine has fewer axes");
+        require(n_steps >= 0 && n_steps <= machine_->n_steps(e), "there are fewer vectors than steps");
     }
 
     In<float, 2> vectors_;  // kept alive: the machine reads them
@@ -548,14 +566,16 @@ NB_MODULE(VICINAL_MODULE, m) {
           nb::arg("n_threads"));
     nb::class_<EarlyMachineHandle>(m, "EarlyMachine")
         .def(nb::init<In<float, 2>, const In<std::int32_t, 1>&, const In<float, 2>&, const In<float, 1>&,
-                      const KernelTuple&, const In<float, 2>&>(),
+                      const KernelTuple&, const In<float, 2>&, const In<std::int32_t, 1>&,
+                      const In<float, 2>&>(),
              nb::arg("vectors"), nb::arg("class_sv"), nb::arg("support"), nb::arg("bias"), nb::arg("kernel"),
-             nb::arg("axes"))
+             nb::arg("axes"), nb::arg("landmarks"), nb::arg("basis"))
         .def("answer", &EarlyMachineHandle::answer, nb::arg("queries"), nb::arg("weights"), nb::arg("bias"),
-             nb::arg("linear_thresholds"), nb::arg("levels"), nb::arg("walking"), nb::arg("n_threads"))
+             nb::arg("linear_thresholds"), nb::arg("levels"), nb::arg("regions"), nb::arg("walking"),
+             nb::arg("n_threads"))
         .def("settle", &EarlyMachineHandle::settle, nb::arg("queries"), nb::arg("n_threads"))
-        .def("trace", &EarlyMachineHandle::trace, nb::arg("queries"), nb::arg("n_axes"), nb::arg("n_steps"),
-             nb::arg("walking"), nb::arg("n_threads"));
+        .def("trace", &EarlyMachineHandle::trace, nb::arg("queries"), nb::arg("embedding"), nb::arg("n_axes"),
+             nb::arg("n_steps"), nb::arg("walking"), nb::arg("n_threads"));
     bind_ldkl(m);
     m.def("accept_centres", &accept, nb::arg("candidates"), nb::arg("neighbours"), nb::arg("n_assigned"),
           nb::arg("covered").noconvert(), nb::arg("ranks").noconvert(), nb::arg("owners").noconvert(),

@@ -15,12 +15,13 @@ namespace {
 struct Machine {
     int c, d, n_axes;
     std::vector<std::int32_t> class_sv;
-    std::vector<float> vectors, support, bias, axes;
+    std::vector<float> vectors, support, bias, axes, basis;
+    std::vector<std::int32_t> landmarks;
     Kernel kernel;
     std::int64_t m() const { return static_cast<std::int64_t>(vectors.size()) / d; }
     EarlyMachine make() const {
         return {{{vectors.data(), m(), d}, class_sv.data(), c, support.data(), bias.data(), kernel},
-                {axes.data(), n_axes, d}};
+                {{axes.data(), n_axes, d}, landmarks.data(), {basis.data(), n_axes, n_axes}}};
     }
     // What speaks for class a against each other, in exact sums.
     std::vector<double> outputs(const float* x, int a) const {
@@ -53,7 +54,7 @@ struct Machine {
 };
 
 Machine random_machine(Random& random, int c, int per_class, int d, const Kernel& kernel) {
-    Machine machine{c, d, std::min(d, 5), {}, {}, {}, {}, {}, kernel};
+    Machine machine{c, d, std::min(d, 5), {}, {}, {}, {}, {}, {}, {}, kernel};
     int m = 0;
     for (int a = 0; a < c; ++a) {
         machine.class_sv.push_back(a == 1 && c > 2 ? 0 : per_class + a);  // a class may have no vectors
@@ -67,7 +68,41 @@ Machine random_machine(Random& random, int c, int per_class, int d, const Kernel
     fill(machine.support, static_cast<std::size_t>(m) * (c - 1), 0, 1);
     fill(machine.bias, c * (c - 1) / 2, -0.1f, 0.1f);
     fill(machine.axes, static_cast<std::size_t>(machine.n_axes) * d, -0.5f, 0.5f);
+    fill(machine.basis, static_cast<std::size_t>(machine.n_axes) * machine.n_axes, -0.5f, 0.5f);
+    for (int axis = 0; axis < machine.n_axes; ++axis) {
+        machine.landmarks.push_back((5 * axis + 1) % m);
+        for (int later = axis + 1; later < machine.n_axes; ++later)
+            machine.basis[axis * machine.n_axes + later] = 0.0f;
+    }
     return machine;
+}
+
+void walk(const EarlyMachine& early, const Rows& rows, Embedding embedding, const Walking& walking,
+          const std::vector<std::int32_t>& winners, const std::vector<float>& leanings) {
+    const int n = static_cast<int>(rows.n), m = static_cast<int>(early.n_vectors()), c = early.n_classes();
+    const int n_axes = early.n_axes(embedding), n_steps = early.n_steps(embedding);
+    Team team(2);
+    std::vector<std::int32_t> leaders(static_cast<std::size_t>(n) * (n_steps + 1));
+    std::vector<float> paths(leaders.size());
+    early.trace(rows, embedding, n_axes, n_steps, walking, leaders.data(), paths.data(), team);
+    for (int q = 0; q < n; ++q) {  // at its end a walk has touched every vector once
+        const std::size_t last = static_cast<std::size_t>(q) * (n_steps + 1) + n_steps;
+        const float exact = leanings[q * c + leaders[last]];
+        if (paths[last] > 1e-3f * m) assert(std::abs(paths[last] - exact) < 1e-3 * (1 + m));
+    }
+    // Thresholds out of reach: everything is exact. Of two regions, the second is out of reach.
+    std::vector<float> limits(static_cast<std::size_t>(c) * 4, infinity);
+    std::vector<double> decisions(n * c);
+    std::vector<std::int32_t> labels(n), touched(n), regions(n);
+    const Answers answers{decisions.data(), labels.data(), touched.data()};
+    const int short_walk = std::min(n_steps, 1);
+    early.answer(rows, {}, {{embedding, n_axes, limits.data(), short_walk}}, nullptr, walking, answers, team);
+    for (int q = 0; q < n; ++q) assert(labels[q] == winners[q] && touched[q] == m);
+    std::fill_n(limits.begin(), c * (short_walk + 1), -2 * infinity);
+    for (int q = 0; q < n; ++q) regions[q] = q % 2;
+    early.answer(rows, {}, {{embedding, n_axes, limits.data(), short_walk}}, regions.data(), walking, answers,
+                 team);
+    for (int q = 0; q < n; ++q) assert(q % 2 ? labels[q] == winners[q] && touched[q] == m : touched[q] == 0);
 }
 
 void check(Random& random, const Machine& machine) {
@@ -78,8 +113,8 @@ void check(Random& random, const Machine& machine) {
     const Rows rows{queries.data(), n, machine.d};
     Team team(2);
 
-    std::vector<std::int32_t> winners(n), leaders(static_cast<std::size_t>(n) * (m + 1));
-    std::vector<float> leanings(n * c), paths(leaders.size());
+    std::vector<std::int32_t> winners(n);
+    std::vector<float> leanings(n * c);
     early.settle(rows, winners.data(), leanings.data(), team);
     for (int q = 0; q < n; ++q)
         for (int a = 0; a < c; ++a) {
@@ -89,22 +124,9 @@ void check(Random& random, const Machine& machine) {
         }
     for (const bool corrected : {false, true})
         for (const bool weighted : {false, true})
-            for (const bool balanced : {false, true}) {
-                const Walking walking{corrected, weighted, balanced};
-                early.trace(rows, machine.n_axes, m, walking, leaders.data(), paths.data(), team);
-                for (int q = 0; q < n; ++q) {  // at its end a walk has touched every vector once
-                    const std::size_t last = static_cast<std::size_t>(q) * (m + 1) + m;
-                    const float exact = leanings[q * c + leaders[last]];
-                    if (paths[last] > 1e-3f * m) assert(std::abs(paths[last] - exact) < 1e-3 * (1 + m));
-                }
-                // Thresholds out of reach: everything is exact.
-                const std::vector<float> never(static_cast<std::size_t>(c) * 4, infinity);
-                std::vector<double> decisions(n * c);
-                std::vector<std::int32_t> labels(n), touched(n);
-                early.answer(rows, {}, {{machine.n_axes, never.data(), 3}}, walking,
-                             {decisions.data(), labels.data(), touched.data()}, team);
-                for (int q = 0; q < n; ++q) assert(labels[q] == winners[q] && touched[q] == m);
-            }
+            for (const bool balanced : {false, true})
+                for (const auto e : {Embedding::pca, Embedding::kernel_pca, Embedding::index})
+                    walk(early, rows, e, {corrected, weighted, balanced}, winners, leanings);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from vicinal.nsv.embedding import spread_landmarks
+
 KERNELS = {
     "linear": (0, 0.7, 0.0, 1),
     "rbf": (1, 0.15, 0.0, 1),
@@ -27,4 +29,10 @@ def random_machine(n_classes=2, m=60, d=12, n_axes=6, kernel=KERNELS["rbf"], see
     queries = vectors[rng.integers(m, size=70)] + rng.normal(size=(70, d)) * spread * 0.7
     single = [np.ascontiguousarray(a, dtype=np.float32) for a in (vectors, support, bias, axes)]
     vectors, support, bias, axes = single
-    return (vectors, class_sv, support, bias, kernel, axes), queries.astype(np.float32)
+    # Sigmoid kernel matrices are not definite: any triangle is good enough there.
+    landmarks = rng.permutation(m)[:n_axes].astype(np.int32)
+    basis = np.tril(rng.normal(size=(n_axes, n_axes))).astype(np.float32)
+    if kernel is not KERNELS["sigmoid"]:
+        landmarks, basis = spread_landmarks(vectors, kernel, n_axes, np.random.RandomState(seed))
+    arguments = (vectors, class_sv, support, bias, kernel, axes, landmarks, basis)
+    return arguments, queries.astype(np.float32)

@@ -22,7 +22,12 @@ NO_FILTER = (np.zeros((0, 12), np.float32), np.zeros(0, np.float32), np.zeros(0,
 
 every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 every_walking = pytest.mark.parametrize("walking", WALKINGS.values(), ids=WALKINGS)
+every_embedding = pytest.mark.parametrize("embedding", ["pca", "kernel_pca", "index"])
 numbers_of_classes = pytest.mark.parametrize("n_classes", [2, 4])
+
+
+def n_blocks(arguments):
+    return int((-(-arguments[1] // 16)).sum())
 
 
 def thresholds_at(levels, n_classes):
@@ -32,15 +37,18 @@ def thresholds_at(levels, n_classes):
 @numbers_of_classes
 @every_kernel
 @every_walking
-def test_trace(walking, kernel, n_classes):
+@every_embedding
+def test_trace(embedding, walking, kernel, n_classes):
     arguments, queries = random_machine(n_classes, kernel=kernel)
-    leaders, leanings = EarlyMachine(*arguments).trace(queries, 6, 60, walking)
+    queries = queries[:30]
+    n_steps = n_blocks(arguments) if embedding == "index" else 60
+    leaders, leanings = EarlyMachine(*arguments).trace(queries, embedding, 6, n_steps, walking)
     slow = reference.Machine(*arguments)
-    expected, how_far = slow.trace(queries, 6, 60, **walking._asdict())
+    expected, how_far = slow.trace(queries, embedding, 6, n_steps, **walking._asdict())
     leads = leanings > 0
     agree = np.where(expected >= 0, leads & (leaders == expected), ~leads)
     # Rounding may swap two vectors of nearly the same score, and turn an output of nearly zero.
-    assert agree.mean() > 0.995
+    assert agree.mean() > 0.99
     close = np.isclose(leanings, how_far, rtol=1e-4, atol=1e-4 * (1 + np.abs(how_far).max()))
     assert close[expected >= 0].mean() > 0.98
     # All vectors are in: the order no longer matters.
@@ -73,18 +81,28 @@ def test_a_query_stops_at_the_first_threshold_that_it_exceeds(n_classes, walking
     winners, _ = machine.settle(queries)
     levels, stopped = [], np.full(len(queries), -1)
     expected = winners.copy()
-    for n_axes, n_steps in [(2, 1), (5, 11)]:
-        leaders, leanings = machine.trace(queries, n_axes, n_steps, walking)
+    walks = [("index", 0, 2), ("kernel_pca", 3, 0), ("pca", 2, 1), ("kernel_pca", 6, 11)]
+    counts = np.full(len(queries), 60)
+    for embedding, n_axes, n_steps in walks:
+        leaders, leanings = machine.trace(queries, embedding, n_axes, n_steps, walking)
         limits = np.maximum(np.quantile(leanings, 0.8, axis=0), 0).astype(np.float32)
         stops = leanings > limits
         first = np.where(stops.any(axis=1), stops.argmax(axis=1), -1)
         here = (first >= 0) & (stopped < 0)
         stopped[here] = first[here]
+        if embedding != "index":
+            counts[here] = first[here]
+        by_blocks = here & (embedding == "index")
+        counts[by_blocks] = -1
         expected[here] = leaders[here, first[here]]
-        levels.append((n_axes, thresholds_at(limits, n_classes)))
+        levels.append((embedding, n_axes, thresholds_at(limits, n_classes)))
     decisions, codes, touched = machine.answer(queries, levels, NO_FILTER, walking)
     assert 0 < (stopped >= 0).sum() < len(queries)
-    np.testing.assert_array_equal(touched, np.where(stopped < 0, 60, stopped))
+    np.testing.assert_array_equal(touched[counts >= 0], counts[counts >= 0])
+    blocks = counts < 0  # of at most sixteen vectors
+    assert blocks.any()
+    assert (touched[blocks] <= 16 * stopped[blocks]).all()
+    assert (touched[blocks] >= stopped[blocks]).all()
     np.testing.assert_array_equal(codes, expected)
     won = decisions > 0 if n_classes == 2 else decisions.argmax(axis=1)
     untied = (stopped >= 0) if n_classes > 2 else slice(None)
@@ -97,7 +115,7 @@ def test_figure_2():
     slow = reference.Machine(*arguments)
     coef = np.where(slow.classes == 1, 1, -1) * slow.support[0]
     terms, bias = slow.values(queries) * coef, float(slow.bias[0, 1])
-    rough = slow.values(queries, n_axes=4)
+    rough = slow.values(queries, embedding="pca", n_axes=4)
     orders = [slow.order(r, weighted=False, balanced=True) for r in rough]
     partial = bias + np.cumsum([t[o] for t, o in zip(terms, orders, strict=True)], axis=1)
     partial = np.column_stack([np.full(len(queries), bias), partial])
@@ -109,7 +127,7 @@ def test_figure_2():
         for order, term in zip(orders, terms, strict=True)
     ]
     limits = np.array([-low, high], dtype=np.float32)
-    levels = [(4, np.ascontiguousarray(limits))]
+    levels = [("pca", 4, np.ascontiguousarray(limits))]
     walking = WALKINGS["paper, tug of war"]
     decisions, codes, touched = EarlyMachine(*arguments).answer(queries, levels, NO_FILTER, walking)
     same = touched == [k for _, k in found]
@@ -148,7 +166,12 @@ def test_threads_and_groups_change_nothing(n_classes):
     arguments, queries = random_machine(n_classes)
     queries = np.repeat(queries, 12, axis=0)
     machine = EarlyMachine(*arguments)
-    levels = [(2, thresholds_at([1.0], n_classes)), (6, thresholds_at([0.5] * 9, n_classes))]
+    levels = [
+        ("kernel_pca", 2, thresholds_at([2.0], n_classes)),
+        ("pca", 2, thresholds_at([1.0], n_classes)),
+        ("index", 0, thresholds_at([1.0] * 3, n_classes)),
+        ("pca", 6, thresholds_at([0.5] * 9, n_classes)),
+    ]
     expected = machine.answer(queries, levels, NO_FILTER, Walking())
     for found in (
         machine.answer(queries, levels, NO_FILTER, Walking(), n_threads=3),
@@ -166,18 +189,26 @@ def test_what_does_not_fit_is_refused():
     machine = EarlyMachine(*arguments)
     limits = thresholds_at([1.0], 2)
     with pytest.raises(ValueError, match="fewer axes"):
-        machine.answer(queries, [(7, limits)], NO_FILTER, Walking())
+        machine.answer(queries, [("pca", 7, limits)], NO_FILTER, Walking())
+    with pytest.raises(ValueError, match="fewer axes"):
+        machine.answer(queries, [("kernel_pca", 7, limits)], NO_FILTER, Walking())
     with pytest.raises(ValueError, match="fewer vectors than steps"):
-        machine.trace(queries, 6, 61, Walking())
+        machine.trace(queries, "pca", 6, 61, Walking())
+    with pytest.raises(ValueError, match="fewer vectors than steps"):
+        machine.trace(queries, "index", 0, n_blocks(arguments) + 1, Walking())
     with pytest.raises(ValueError, match="number of features"):
         machine.settle(queries[:, :5].copy())
     with pytest.raises(ValueError, match="thresholds"):
-        machine.answer(queries, [(6, limits[:1])], NO_FILTER, Walking())
+        machine.answer(queries, [("pca", 6, limits[:1])], NO_FILTER, Walking())
     wide = (np.zeros((2, 12), np.float32), np.zeros(2, np.float32), np.zeros(2, np.float32))
     with pytest.raises(ValueError, match="filter"):
         machine.answer(queries, [], wide, Walking())
     with pytest.raises(ValueError, match="fit together"):
         EarlyMachine(arguments[0][:-1].copy(), *arguments[1:])
+    with pytest.raises(ValueError, match="basis"):
+        EarlyMachine(*arguments[:-1], arguments[-1][:-1].copy())
+    with pytest.raises(ValueError, match="landmark does not exist"):
+        EarlyMachine(*arguments[:-2], arguments[-2] + np.int32(60), arguments[-1])
 
 
 @pytest.mark.parametrize("value", [1e30, np.inf, np.nan])
@@ -187,5 +218,6 @@ def test_nothing_is_read_outside_for_queries_out_of_reach(kernel, value):
     queries[::2, 3] = value
     machine = EarlyMachine(*arguments)
     for walking in WALKINGS.values():
-        leaders, _ = machine.trace(queries, 6, 60, walking)
-        assert ((leaders >= 0) & (leaders < 3)).all()
+        for embedding, n_steps in [("pca", 60), ("kernel_pca", 60), ("index", n_blocks(arguments))]:
+            leaders, _ = machine.trace(queries, embedding, 6, n_steps, walking)
+            assert ((leaders >= 0) & (leaders < 3)).all()

@@ -45,15 +45,16 @@ def sizes_of_terms(machine, queries):
     return np.abs(np.transpose(parts) * machine.coef).sum(axis=1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     machines(),
     st.sampled_from(["score", "term", "tug_of_war"]),
     st.sampled_from(["bias", "approximations"]),
+    st.sampled_from(["auto", "pca", "kernel_pca", "index"]),
     st.integers(1, 30),
 )
 def test_thresholds_at_infinity_leave_the_sign_of_the_exact_machine(
-    machine_and_queries, order, start, n_components
+    machine_and_queries, order, start, embedding, n_components
 ):
     machine, queries = machine_and_queries
     model = NSVClassifier(
@@ -61,6 +62,7 @@ def test_thresholds_at_infinity_leave_the_sign_of_the_exact_machine(
         max_disagreement=None,
         order=order,
         start=start,
+        embedding=embedding,
         n_components=n_components,
         linear_filter=False,
         random_state=0,

@@ -26,21 +26,52 @@ def kernel_values(products: NDArray, kernel: tuple, xx: NDArray, vv: NDArray) ->
 class Machine:
     """A one-against-one expansion: vectors by class, LIBSVM's layout, approximations on axes."""
 
-    def __init__(self, vectors, class_sv, support, bias, kernel, axes) -> None:
+    def __init__(
+        self, vectors, class_sv, support, bias, kernel, axes, landmarks=(), basis=()
+    ) -> None:
         self.vectors, self.axes = np.asarray(vectors, float), np.asarray(axes, float)
         self.support, self.kernel = np.asarray(support, float), kernel
+        self.landmarks, self.basis = np.asarray(landmarks, int), np.asarray(basis, float)
         self.n_classes = len(class_sv)
         self.classes = np.repeat(np.arange(self.n_classes), class_sv)
         self.bias = dict(zip(combinations(range(self.n_classes), 2), bias, strict=True))
 
-    def values(self, queries, *, n_axes=None):
-        """Exact kernel values, or those approximated on the first axes."""
+    def values(self, queries, *, embedding=None, n_axes=None):
+        """Exact kernel values, or those approximated on the first axes or block by block."""
         Q, V = np.asarray(queries, float), self.vectors
         xx, vv = (Q**2).sum(axis=1), (V**2).sum(axis=1)
-        if n_axes is None:
-            return kernel_values(Q @ V.T, self.kernel, xx, vv)
-        axes = self.axes[:n_axes]
-        return kernel_values((Q @ axes.T) @ (V @ axes.T).T, self.kernel, xx, vv)
+        if embedding == "pca":
+            axes = self.axes[:n_axes]
+            return kernel_values((Q @ axes.T) @ (V @ axes.T).T, self.kernel, xx, vv)
+        if embedding == "kernel_pca":
+            chosen, basis = self.landmarks[:n_axes], self.basis[:n_axes, :n_axes]
+            return (self.values(Q)[:, chosen] @ basis.T) @ (self.values(V)[:, chosen] @ basis.T).T
+        if embedding == "index":
+            return self.block_values(Q)
+        return kernel_values(Q @ V.T, self.kernel, xx, vv)
+
+    def blocks(self):
+        """Runs of at most sixteen vectors of one class."""
+        for a in range(self.n_classes):
+            mine = np.flatnonzero(self.classes == a)
+            yield from (mine[i : i + 16] for i in range(0, len(mine), 16))
+
+    def block_values(self, Q):
+        """One value for all vectors of a block: that of its centre, smoothed for RBF."""
+        out = np.empty((len(Q), len(self.vectors)))
+        weight = self.support.max(axis=0)
+        kind, gamma = self.kernel[:2]
+        for block in self.blocks():
+            V, w = self.vectors[block], weight[block] / weight[block].sum()
+            centre = w @ V
+            if kind == RBF:  # the mean over a normal density around the centre
+                wider = 1 + 2 * gamma * (w @ (V - centre) ** 2)
+                gaps = np.exp(-gamma * (Q - centre) ** 2 / wider) / np.sqrt(wider)
+                out[:, block] = gaps.prod(axis=1)[:, None]
+            else:
+                products = (Q @ centre)[:, None]
+                out[:, block] = kernel_values(products, self.kernel, np.zeros(1), np.zeros(1))
+        return out
 
     def start(self):
         """Outputs without any vector: [a, b] is what speaks for a against b."""
@@ -82,17 +113,41 @@ class Machine:
             cumulative[lightest] += weight[i]
         return out
 
-    def trace(self, queries, n_axes, n_steps, *, corrected, weighted=False, balanced=False):
+    def block_order(self, approximations, *, weighted, balanced):
+        """The same for the blocks that one query touches."""
+        weight = self.support.max(axis=0)
+        blocks = list(self.blocks())
+        total = [weight[block].sum() for block in blocks]
+        value = [approximations[block[0]] for block in blocks]
+        score = np.abs(value) * total if weighted else np.array(value)
+        best = list(np.argsort(-score))
+        if not balanced:
+            return [blocks[i] for i in best]
+        cumulative, out = np.zeros(self.n_classes), []
+        while best:
+            owner = {i: self.classes[blocks[i][0]] for i in best}
+            lightest = min(sorted(set(owner.values())), key=lambda a: cumulative[a])
+            i = next(i for i in best if owner[i] == lightest)
+            best.remove(i)
+            out.append(blocks[i])
+            cumulative[lightest] += total[i]
+        return out
+
+    def trace(
+        self, queries, embedding, n_axes, n_steps, *, corrected, weighted=False, balanced=False
+    ):
         """The class that wins all pairs after 0, 1, … steps (-1: none), and its least output."""
         leaders = np.full((len(queries), n_steps + 1), -1)
         leanings = np.zeros((len(queries), n_steps + 1))
-        exact, rough = self.values(queries), self.values(queries, n_axes=n_axes)
+        exact = self.values(queries)
+        rough = self.values(queries, embedding=embedding, n_axes=n_axes)
+        by_block = embedding == "index"
         for q in range(len(queries)):
             g = self.outputs(rough[q]) if corrected else self.start()
-            order = self.order(rough[q], weighted=weighted, balanced=balanced)
+            way = {"weighted": weighted, "balanced": balanced}
+            order = self.block_order(rough[q], **way) if by_block else self.order(rough[q], **way)
             for step in range(n_steps + 1):
-                if step:
-                    i = order[step - 1]
+                for i in np.atleast_1d(order[step - 1] if step else []).astype(int):
                     self.add(g, i, exact[q, i] - (rough[q, i] if corrected else 0.0))
                 winning = np.flatnonzero((g > 0).all(axis=1))
                 if len(winning):

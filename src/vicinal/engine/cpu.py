@@ -40,6 +40,10 @@ class Walking(NamedTuple):
     """Tug of war: the class of the least cumulative weight has the next step."""
 
 
+EMBEDDINGS = ("pca", "kernel_pca", "index")
+"""What a machine's approximations are made of, in the core's order."""
+
+
 class NeighbourIndex:
     """Exact nearest neighbours by a cover tree or by a blocked scan.
 
@@ -144,7 +148,14 @@ class EarlyMachine:
     kernel : tuple
         Kind, gamma, coef0 and degree.
     axes : float32 array of shape (n_axes, n_features)
-        Where kernel values are approximated, most important first.
+        Principal axes, where kernel values may be approximated, most important first.
+    landmarks : int32 array of shape (n_landmarks,)
+        Vectors that kernel values may be approximated with.
+    basis : float32 array of shape (n_landmarks, n_landmarks)
+        Lower triangular: from kernel values with the landmarks to orthogonal axes.
+
+    For approximations by the index, vectors that follow each other in a class should lie close
+    together, sixteen by sixteen.
     """
 
     def __init__(
@@ -155,39 +166,54 @@ class EarlyMachine:
         bias: Floats,
         kernel: Metric,
         axes: Floats,
+        landmarks: Codes,
+        basis: Floats,
     ) -> None:
-        self._arguments = (vectors, class_sv, support, bias, kernel, axes)
+        self._arguments = (vectors, class_sv, support, bias, kernel, axes, landmarks, basis)
         self._machine = _core.EarlyMachine(*self._arguments)
 
     def answer(
         self,
         queries: Floats,
-        levels: Sequence[tuple[int, Floats]],
+        levels: Sequence[tuple[str, int, Floats]],
         linear: tuple[Floats, Floats, Floats],
         walking: Walking,
         *,
+        regions: Codes | None = None,
         n_threads: int = 1,
     ) -> tuple[NDArray[np.float64], Codes, Codes]:
         """Return decisions, codes of classes, and how many vectors each query touched.
 
-        Each level is a number of axes and thresholds: a query is answered as soon as the leaning
-        of its leader exceeds ``thresholds[leader, step]``, and goes to the next level after the
-        last step. After all levels it is answered exactly. `linear` has the weights, biases and
+        Each level is an embedding, a number of its axes and thresholds: a query is answered as soon
+        as the leaning of its leader exceeds ``thresholds[leader, step]``, and goes to the next
+        level after the last step. Where queries have regions, the row is ``region * n_classes +
+        leader``. After all levels it is answered exactly. `linear` has the weights, biases and
         thresholds of a linear filter, of no rows where there is none. A decision is one signed
         value for two classes; for more, a column for each class, its votes plus its outputs
         squeezed into (-1/3, 1/3).
         """
-        return self._machine.answer(queries, *linear, list(levels), tuple(walking), n_threads)
+        if regions is None:
+            regions = np.zeros(0, dtype=np.int32)
+        coded = [(EMBEDDINGS.index(name), n_axes, limits) for name, n_axes, limits in levels]
+        return self._machine.answer(queries, *linear, coded, regions, tuple(walking), n_threads)
 
     def settle(self, queries: Floats, *, n_threads: int = 1) -> tuple[Codes, Floats]:
         """Return each query's class and the exact leaning of every class: its least output."""
         return self._machine.settle(queries, n_threads)
 
     def trace(
-        self, queries: Floats, n_axes: int, n_steps: int, walking: Walking, *, n_threads: int = 1
+        self,
+        queries: Floats,
+        embedding: str,
+        n_axes: int,
+        n_steps: int,
+        walking: Walking,
+        *,
+        n_threads: int = 1,
     ) -> tuple[Codes, Floats]:
         """Return each query's leader and its leaning after 0, 1, … `n_steps` steps."""
-        return self._machine.trace(queries, n_axes, n_steps, tuple(walking), n_threads)
+        code = EMBEDDINGS.index(embedding)
+        return self._machine.trace(queries, code, n_axes, n_steps, tuple(walking), n_threads)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the arrays it was made of."""

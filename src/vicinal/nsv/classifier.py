@@ -47,9 +47,17 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         data. Thresholds are bounds of the error of the approximations, and the number of axes and
         the length of walks are chosen for the least cost. None takes the paper's thresholds, and
         these numbers as given.
+    embedding : {"auto", "pca", "kernel_pca", "index"}, default="auto"
+        What kernel values are approximated by. "pca": dot products on principal axes.
+        "kernel_pca": kernel values with a few of the vectors, landmarks, whose images in feature
+        space give the axes. "index": a kd-tree over the vectors of each class, with one kernel
+        value for each of its leaves, which hold sixteen vectors and are touched as a whole; for
+        data of few features. "auto" chooses among all by cost; if `max_disagreement` is None, it is
+        "pca", or "index" where there are no more features than `n_components`.
     n_components : int, default=20
-        Axes of the approximations, if `max_disagreement` is None. With as many as there are
-        features, or more, they would be no cheaper than the kernel values, and all sums are exact.
+        Axes of the approximations, if `max_disagreement` is None. With as many principal axes as
+        there are features, or more, they would be no cheaper than the kernel values, and all sums
+        are exact.
     start : {"approximations", "bias"}, default="approximations"
         Where the outputs start. From "bias", as in the paper, each vector adds its term; from
         "approximations" its exact term takes the place of the approximate one, and far fewer
@@ -117,6 +125,7 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "predict"]), None],
         "max_disagreement": [Interval(Real, 0, 1, closed="both"), None],
+        "embedding": [StrOptions({"auto", "pca", "kernel_pca", "index"})],
         "n_components": _count,
         "start": [StrOptions({"approximations", "bias"})],
         "order": [StrOptions({"score", "term", "tug_of_war"})],
@@ -134,6 +143,7 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         estimator: Any = None,
         *,
         max_disagreement: float | None = 0.001,
+        embedding: Literal["auto", "pca", "kernel_pca", "index"] = "auto",
         n_components: int = 20,
         start: Literal["approximations", "bias"] = "approximations",
         order: Literal["score", "term", "tug_of_war"] = "term",
@@ -147,6 +157,7 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
     ) -> None:
         self.estimator = estimator
         self.max_disagreement = max_disagreement
+        self.embedding = embedding
         self.n_components = n_components
         self.start = start
         self.order = order
@@ -214,6 +225,7 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
                 weighted=self.order == "term",
                 balanced=self.order == "tug_of_war",
             ),
+            embedding=self.embedding,
             n_components=self.n_components,
             window=self.window if self.thresholds == "max_smoothed" else 0,
             max_steps=self.max_steps,

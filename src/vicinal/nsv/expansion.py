@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from vicinal import engine
 from vicinal.kernels import LINEAR, POLY, RBF, Metric, check_polynomial
+from vicinal.nsv.embedding import Axes, in_blocks
 from vicinal.problem import Codes, Doubles, Floats, Frame
 
 SIGMOID = 3
@@ -44,7 +45,7 @@ class Expansion:
     Parameters
     ----------
     vectors : float32 array of shape (n_vectors, n_features)
-        In the frame, sorted by class.
+        In the frame, sorted by class, and within each by place, for the index.
     class_sv : int32 array of shape (n_classes,)
         Number of vectors of each class.
     support : float32 array of shape (n_classes - 1, n_vectors)
@@ -81,10 +82,10 @@ class Expansion:
             return np.ascontiguousarray(self.lift(X), dtype=np.float32)
         return self.frame.queries(X)
 
-    def machine(self, axes: Floats) -> engine.EarlyMachine:
+    def machine(self, axes: Axes) -> engine.EarlyMachine:
         """Return the engine's machine, whose approximations live on some axes."""
         return engine.EarlyMachine(
-            self.vectors, self.class_sv, self.support, self.bias, self.kernel, axes
+            self.vectors, self.class_sv, self.support, self.bias, self.kernel, *axes
         )
 
     @classmethod
@@ -129,7 +130,11 @@ class Expansion:
         frame: Frame,
         lift: Lift | None = None,
     ) -> Expansion:
-        """Return an expansion of arrays that are in its frame."""
+        """Return an expansion of arrays that are in its frame, with close vectors side by side."""
+        owners = np.repeat(np.arange(len(class_sv)), class_sv)
+        runs = [np.flatnonzero(owners == a) for a in range(len(class_sv))]
+        order = np.concatenate([run[in_blocks(vectors[run])] for run in runs])
+        vectors, support = vectors[order], support[:, order]
         return cls(
             np.ascontiguousarray(vectors, dtype=np.float32),
             np.asarray(class_sv, dtype=np.int32),

@@ -7,10 +7,10 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.decomposition import TruncatedSVD
 
 from vicinal import engine
 from vicinal.engine import Walking
+from vicinal.nsv.embedding import Axes, Embedding
 from vicinal.nsv.expansion import Expansion
 from vicinal.problem import Codes, Floats
 
@@ -51,8 +51,12 @@ class Answers(NamedTuple):
 
 
 class Level(NamedTuple):
-    """A walk on some axes: thresholds for each class as leader, after each step."""
+    """A walk on some axes of an embedding: thresholds for each class as leader, after each step.
 
+    The index has no axes, and each of its steps touches a block of vectors.
+    """
+
+    embedding: Embedding
     n_axes: int
     thresholds: Floats
 
@@ -67,7 +71,7 @@ class NearestVectors:
     machine : EarlyMachine
     linear : LinearFilter
     levels : tuple of Level
-        Of more and more axes. What none of them answers is answered exactly.
+        Each at a higher cost than the last. What none of them answers is answered exactly.
     walking : Walking
     """
 
@@ -81,7 +85,7 @@ class NearestVectors:
     def exact(cls, expansion: Expansion, linear: LinearFilter | None = None) -> Self:
         """Return the model that adds up all vectors for every query that the filter leaves."""
         n_features = expansion.vectors.shape[1]
-        machine = expansion.machine(np.zeros((0, n_features), dtype=np.float32))
+        machine = expansion.machine(Axes.none(n_features))
         return cls(expansion, machine, linear or LinearFilter.none(n_features), (), Walking())
 
     def answer(self, queries: Floats, *, n_threads: int) -> Answers:
@@ -96,10 +100,3 @@ class NearestVectors:
         """Answer without the filter, and with all vectors."""
         exact = replace(self, linear=LinearFilter.none(queries.shape[1]), levels=())
         return exact.answer(queries, n_threads=n_threads)
-
-
-def principal_axes(vectors: Floats, n_axes: int, seed: int) -> Floats:
-    """Return the first axes of the singular value decomposition of the vectors, in its order."""
-    n_axes = min(n_axes, *vectors.shape)
-    svd = TruncatedSVD(n_axes, n_iter=4, random_state=seed)
-    return np.ascontiguousarray(svd.fit(vectors).components_, dtype=np.float32)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal import engine
 from vicinal.engine import Walking
 from vicinal.nsv.calibration import (
     Rows,
@@ -20,12 +19,14 @@ from vicinal.nsv.calibration import (
     paper_filter,
     train_filter,
 )
+from vicinal.nsv.embedding import BLOCK, Axes, Embedding, principal_axes, spread_landmarks
 from vicinal.nsv.expansion import Expansion
-from vicinal.nsv.model import Level, LinearFilter, NearestVectors, principal_axes
+from vicinal.nsv.model import Level, LinearFilter, NearestVectors
 from vicinal.problem import Codes, Floats
 
 AXES = (10, 20, 40, 80, 160)
-"""The numbers of axes that are tried."""
+LANDMARKS = (16, 32, 64, 128, 256)
+"""The numbers of axes that are tried, principal ones and those of landmarks."""
 
 MOST_LEVELS = 3
 
@@ -40,6 +41,9 @@ class Settings:
     Parameters
     ----------
     walking : Walking
+    embedding : str
+        "auto" takes principal axes, or the index where there are too few features; all are tried if
+        there is a share to keep to.
     n_components, window, max_steps : int
     linear_filter : bool
     max_disagreement : float or None
@@ -47,11 +51,38 @@ class Settings:
     """
 
     walking: Walking
+    embedding: Embedding | Literal["auto"]
     n_components: int
     window: int
     max_steps: int
     linear_filter: bool
     max_disagreement: float | None
+
+    def candidates(self, n_vectors: int, n_features: int) -> list[tuple[Embedding, int]]:
+        """Return the embeddings and numbers of axes to try."""
+        most: dict[Embedding, int] = {
+            "pca": min(n_vectors, n_features) - 1,
+            "kernel_pca": n_vectors - 1,
+        }
+        if self.max_disagreement is not None:
+            tried: dict[Embedding, tuple[int, ...]] = {
+                "pca": AXES,
+                "kernel_pca": LANDMARKS,
+                "index": (0,),
+            }
+        elif self.embedding == "auto":
+            tried = {"pca": (self.n_components,)}
+            if self.n_components > most["pca"]:
+                tried = {"index": (0,)}
+        else:
+            tried = {self.embedding: (self.n_components * (self.embedding != "index"),)}
+        return [
+            (embedding, n)
+            for embedding, counts in tried.items()
+            if self.embedding in ("auto", embedding)
+            for n in counts
+            if n <= most.get(embedding, n_vectors // BLOCK)
+        ]
 
     def thresholds(self, traces: Traces) -> Floats:
         """Return the thresholds that the traces ask for."""
@@ -90,6 +121,7 @@ def folds(rows: Rows) -> Iterator[tuple[Rows, Rows]]:
 class Walk:
     """One level that has been tried: its traces, and where each query stops."""
 
+    embedding: Embedding
     n_axes: int
     n_steps: int
     traces: Traces
@@ -117,20 +149,28 @@ def calibrate(
     exact = NearestVectors.exact(expansion).machine
     evidence = Evidence(queries, Truth.of(exact, queries, n_threads=n_threads))
     linear, left_open, disagreement = _filter(evidence, settings, random_state)
-    machine, walks = _walks(expansion, evidence, settings, random_state, n_threads)
+    axes, walks = _walks(expansion, evidence, settings, random_state, n_threads)
     chosen = tuple(walks)
     if settings.max_disagreement is not None:
         chosen = _cheapest(walks, left_open, _Costs(expansion))
+    needed = [
+        max((walk.n_axes for walk in chosen if walk.embedding == embedding), default=0)
+        for embedding in ("pca", "kernel_pca")
+    ]
+    machine = expansion.machine(axes.first(*needed))
     for walk in chosen:
         disagreement += _disagreement(walk.traces, left_open, settings)
     report = {
         "n_queries": len(queries),
         "answered_by_filter": float(1 - left_open.mean()),
+        "embeddings": [walk.embedding for walk in chosen],
         "n_axes": [walk.n_axes for walk in chosen],
         "n_steps": [walk.n_steps for walk in chosen],
         "disagreement": disagreement,
     }
-    levels = tuple(Level(walk.n_axes, settings.thresholds(walk.traces)) for walk in chosen)
+    levels = tuple(
+        Level(walk.embedding, walk.n_axes, settings.thresholds(walk.traces)) for walk in chosen
+    )
     return NearestVectors(expansion, machine, linear, levels, settings.walking), report
 
 
@@ -173,40 +213,67 @@ def _walks(
     settings: Settings,
     random_state: np.random.RandomState,
     n_threads: int,
-) -> tuple[engine.EarlyMachine, list[Walk]]:
-    """Return a machine and the walks to choose from: on few axes to many, short ones first."""
+) -> tuple[Axes, list[Walk]]:
+    """Return axes and the walks to choose from."""
     m, d = expansion.vectors.shape
-    wanted = (settings.n_components,) if settings.max_disagreement is None else AXES
-    counts = [n for n in wanted if n < min(m, d)]
-    if not counts:
-        return NearestVectors.exact(expansion).machine, []
-    seed = random_state.randint(2**31 - 1)
-    machine = expansion.machine(principal_axes(expansion.vectors, max(counts), seed))
-    longest = min(settings.max_steps, m)
+    candidates = settings.candidates(m, d)
+    axes = _axes(expansion, candidates, random_state)
+    machine = expansion.machine(axes)
+    n_blocks = int((-(-expansion.class_sv // BLOCK)).sum())
     walks = []
-    for n_axes in counts:
+    for embedding, n_axes in candidates:
+        if embedding == "kernel_pca" and n_axes > len(axes.landmarks):
+            continue
+        longest = min(settings.max_steps, n_blocks if embedding == "index" else m)
+        lengths = {0, min(16, longest), longest}
+        if settings.max_disagreement is None:
+            lengths = {longest}
+        elif embedding == "kernel_pca":
+            lengths = {0}  # an order would cost as many times more as there are vectors
+        longest = max(lengths)
         paths = machine.trace(
-            evidence.queries, n_axes, longest, settings.walking, n_threads=n_threads
+            evidence.queries, embedding, n_axes, longest, settings.walking, n_threads=n_threads
         )
         traces = Traces(*paths, evidence.truth)
-        lengths = {longest} if settings.max_disagreement is None else {0, min(16, longest), longest}
         for n_steps in sorted(lengths):
             part = traces.shortened(n_steps)
-            walks.append(Walk(n_axes, n_steps, part, part.steps(settings.thresholds(part))))
-    return machine, walks
+            stops = part.steps(settings.thresholds(part))
+            walks.append(Walk(embedding, n_axes, n_steps, part, stops))
+    return axes, walks
+
+
+def _axes(
+    expansion: Expansion,
+    candidates: Sequence[tuple[Embedding, int]],
+    random_state: np.random.RandomState,
+) -> Axes:
+    """Return as many axes as some candidates need."""
+    axes = Axes.none(expansion.vectors.shape[1])
+    n_principal = max((n for embedding, n in candidates if embedding == "pca"), default=0)
+    n_landmarks = max((n for embedding, n in candidates if embedding == "kernel_pca"), default=0)
+    if n_principal:
+        seed = random_state.randint(2**31 - 1)
+        axes = axes._replace(principal=principal_axes(expansion.vectors, n_principal, seed))
+    if n_landmarks:
+        landmarks, basis = spread_landmarks(
+            expansion.vectors, expansion.kernel, n_landmarks, random_state
+        )
+        axes = axes._replace(landmarks=landmarks, basis=basis)
+    return axes
 
 
 def _cheapest(
     walks: Sequence[Walk], left_open: NDArray[np.bool_], costs: _Costs
 ) -> tuple[Walk, ...]:
-    """Return the cheapest levels, which may be none: more and more axes, steps in the last only."""
+    """Return the cheapest levels, which may be none: each costs more, steps in the last only."""
+    walks = sorted(walks, key=costs.of_start)
     best: tuple[Walk, ...] = ()
     least = float(left_open.mean() * costs.exact)
     for n_levels in range(1, MOST_LEVELS + 1):
         for levels in combinations(walks, n_levels):
             if any(walk.n_steps for walk in levels[:-1]):
                 continue
-            if any(a.n_axes >= b.n_axes for a, b in pairwise(levels)):
+            if any(costs.of_start(a) >= costs.of_start(b) for a, b in pairwise(levels)):
                 continue
             cost = costs.of_levels(levels, left_open)
             if cost < least:
@@ -229,19 +296,37 @@ class _Costs:
 
     def __init__(self, expansion: Expansion) -> None:
         self.m, self.d = expansion.vectors.shape
-        self.a_value = 24.0 + expansion.n_classes
+        self.n_classes = expansion.n_classes
+        self.a_value = 24.0 + self.n_classes
         self.exact = self.m * (self.d + self.a_value)
-        self.rank = 13.0 * self.m
-        self.touch = 2000.0 + 100.0 * expansion.n_classes + 3.0 * self.d + self.m / 2
+        # The engine pads the blocks of each class to a multiple of sixteen.
+        self.n_heads = float((BLOCK * -(-expansion.class_sv // BLOCK**2)).sum())
+
+    def of_start(self, walk: Walk) -> float:
+        """Return the cost of the approximations."""
+        n, n_pairs = walk.n_axes, self.n_classes * (self.n_classes - 1) / 2
+        if walk.embedding == "pca":
+            return n * self.d + self.m * (n + self.a_value)
+        if walk.embedding == "index":
+            return 2000.0 + self.n_heads * (2 * self.d + self.a_value)
+        start = 2000.0 + n * (self.d + 24.0) + n**2 + (n + 50.0) * n_pairs
+        return start + self.m * (n + 20.0) if walk.n_steps else start
+
+    def of_steps(self, walk: Walk, n_steps: NDArray[np.intp]) -> float:
+        """Return the cost of all steps of some queries."""
+        rank = 13.0 * self.m
+        touch = 2000.0 + 100.0 * self.n_classes + 3.0 * self.d + self.m / 2
+        if walk.embedding == "index":
+            rank = self.m / 2
+            touch = 3500.0 + 150.0 * self.n_classes + 35.0 * self.d + self.m / 8
+        return float(n_steps.sum() * touch + np.count_nonzero(n_steps) * rank)
 
     def of_levels(self, levels: Sequence[Walk], left_open: NDArray[np.bool_]) -> float:
         """Return the mean cost of a query, whichever level answers it."""
         cost, open_ = 0.0, left_open
         for walk in levels:
             stops = walk.stops[open_]
-            start = walk.n_axes * self.d + self.m * (walk.n_axes + self.a_value)
-            walked = np.where(stops >= 0, stops, walk.n_steps)
-            cost += len(stops) * start + walked.sum() * self.touch
-            cost += np.count_nonzero(walked) * self.rank
+            cost += len(stops) * self.of_start(walk)
+            cost += self.of_steps(walk, np.where(stops >= 0, stops, walk.n_steps))
             open_ = open_ & (walk.stops < 0)
         return float(cost + open_.sum() * self.exact) / len(left_open)
