@@ -119,6 +119,7 @@ def _whole_machine(parts: Parts) -> engine.EarlyMachine:
         require(is_finite(arguments[name]), f"EarlyMachine.{name} holds what is no number")
     axes, vectors = arguments["axes"], arguments["vectors"]
     require(len(axes) <= min(vectors.shape, default=0), "there are more axes than features")
+    require(len(arguments["landmarks"]) <= len(vectors), "there are more landmarks than vectors")
     return engine.EarlyMachine(**arguments)
 
 
