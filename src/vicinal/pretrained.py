@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, NuSVC
 
+from vicinal.local.machines import by_pair
 from vicinal.problem import Doubles
 
 
@@ -58,12 +58,8 @@ def pair_biases(svc: SVC | NuSVC) -> Doubles:
 
 def pair_coefficients(svc: SVC | NuSVC) -> Doubles:
     """Return a column of coefficients for every pair of classes, positive for the later one."""
-    n_classes = len(svc.classes_)
-    support = np.abs(svc.dual_coef_)
-    ends = np.cumsum(svc.n_support_)
-    runs = [slice(end - count, end) for end, count in zip(ends, svc.n_support_, strict=True)]
-    coef = np.zeros((len(svc.support_), n_classes * (n_classes - 1) // 2))
-    for pair, (a, b) in enumerate(combinations(range(n_classes), 2)):
-        coef[runs[a], pair] = -support[b - 1, runs[a]]
-        coef[runs[b], pair] = support[a, runs[b]]
-    return coef
+    # Each supports its own class: the later one of a pair in the rows before that class.
+    rows = np.arange(len(svc.dual_coef_))[:, None]
+    own = np.repeat(np.arange(len(svc.classes_)), svc.n_support_)
+    signs = np.where(rows < own, 1.0, -1.0)
+    return by_pair(signs * np.abs(svc.dual_coef_), svc.n_support_)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
@@ -161,3 +162,41 @@ class Machines:
             kernel,
             n_threads=n_threads,
         )
+
+
+def by_pair(coef: NDArray[Any], class_sv: NDArray[Any]) -> NDArray[Any]:
+    """Turn the coefficients of one machine from LIBSVM's layout into a column for each pair.
+
+    Parameters
+    ----------
+    coef : array of shape (n_classes - 1, n_vectors)
+    class_sv : array of shape (n_classes,)
+        Number of vectors of each class.
+
+    Examples
+    --------
+    >>> by_pair(np.array([[1, 2, 3], [4, 5, 6]]), np.array([1, 1, 1])).T
+    array([[1, 2, 0],
+           [4, 0, 3],
+           [0, 5, 6]])
+    """
+    columns = [np.where(owner, coef[row], 0) for owner, row in _places(class_sv)]
+    return np.stack([a + b for a, b in zip(columns[::2], columns[1::2], strict=True)], axis=1)
+
+
+def from_pairs(columns: NDArray[Any], class_sv: NDArray[Any]) -> NDArray[Any]:
+    """Turn a column of coefficients for each pair of classes into LIBSVM's layout."""
+    coef = np.zeros((len(class_sv) - 1, len(columns)), dtype=columns.dtype)
+    for at, (owner, row) in enumerate(_places(class_sv)):
+        coef[row, owner] = columns[owner, at // 2]
+    return coef
+
+
+def _places(class_sv: NDArray[Any]) -> list[tuple[NDArray[np.bool_], int]]:
+    """For each pair, the vectors of its earlier and of its later class, and their row."""
+    owner = np.repeat(np.arange(len(class_sv)), class_sv)
+    return [
+        place
+        for a, b in combinations(range(len(class_sv)), 2)
+        for place in ((owner == a, b - 1), (owner == b, a))
+    ]

@@ -4,15 +4,15 @@ A local machine is asked about queries near its centre only, so what counts is n
 weights of two machines are apart (that is what a reduced set minimises) but how far their outputs
 differ on points around the centre. For m vectors Z, a bias and a kernel, find
 
-    min over Z, gamma of  min over b, bias of
-        sum_i w_i max(0, |t_i - f(x_i)| where it counts)^2 + ridge * b' K_zz b
+    min over Z, gamma of  min over b, bias of  sum_i w_i e_i^2 + ridge * b' K_zz b
 
-where t are the outputs of the large machine, cut to [-1, 1]: beyond the margin an output may be as
-large as it likes, on its side. The inner problem is a squared hinge, solved by Newton's method:
-points beyond the margin leave, the rest is a linear system of m + 1 unknowns. The outer one
-descends by L-BFGS, with the gradient that holds b and the bias fixed (as Z. Fu, A. Robles-Kelly,
-J. Zhou: Mixing linear SVMs for nonlinear classification, IEEE TNN 21, 2010, and others do for
-labels). Many machines are one stack of matrices, and one descent: their objectives add up.
+where e_i = t_i - f(x_i), t being the output of the large machine cut to [-1, 1], and e_i = 0 where
+both lie beyond the margin on one side: there an output may be as large as it likes. The inner
+problem is a squared hinge, solved by Newton's method: points beyond the margin leave, the rest is a
+linear system of m + 1 unknowns. The outer one descends by L-BFGS; the gradient is that with b and
+the bias held fixed, as Z. Fu, G. Lu, K.-M. Ting, D. Zhang do for labels (Learning sparse kernel
+classifiers in the primal, 2012). Many machines are one stack of matrices, and one descent: their
+objectives add up.
 
 A step costs n m (d + m) operations for each machine and pair of classes, n being the points.
 """
@@ -30,7 +30,7 @@ from scipy.optimize import minimize
 from vicinal.kernels import RBF, KernelSpec
 from vicinal.problem import Doubles, Floats
 
-_RIDGE = 3e-5
+_RIDGE = 1e-4
 _JITTER = 1e-8
 _MOST_ROUNDS = 4
 """Newton steps for one position of the vectors; the next position starts where they ended."""
@@ -85,7 +85,6 @@ class Lesson:
     _settled: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._squares = np.einsum("bnd,bnd->bn", self.points, self.points)
         n_pairs = self.outputs.shape[2]
         n_classes = int((1 + np.sqrt(1 + 8 * n_pairs)) / 2)
         self._pairs = [
@@ -119,8 +118,8 @@ class Lesson:
     def _value(self, Z: NDArray[Any], width: Doubles) -> tuple[float, Doubles, Doubles, Small]:
         """Return the objective, its gradient in the vectors and in log(gamma), and the machines."""
         X, vectors, gamma = self.points, Z.astype(np.float32), self.gamma * np.exp(width)
-        K, by_product = self._kernel(X, self._squares, vectors, gamma)
-        K_zz, by_product_zz = self._kernel(vectors, np.einsum("bmd,bmd->bm", Z, Z), vectors, gamma)
+        K, by_product = self._kernel(X, vectors, gamma)
+        K_zz, by_product_zz = self._kernel(vectors, vectors, gamma)
         ridge = _RIDGE * np.maximum(np.einsum("bmm->b", K_zz) / Z.shape[1], 1e-30)[:, None, None]
         pull, pull_zz = np.zeros_like(K), np.zeros_like(K_zz)
         value, misfit = 0.0, np.zeros(len(Z))
@@ -139,21 +138,19 @@ class Lesson:
         by_vectors = pull.transpose(0, 2, 1) @ X + 2 * (pull_zz @ vectors)
         by_width = np.zeros(len(Z))
         if self.kernel.kind == RBF:
-            # What is differentiated is exp(-gamma |x - z|^2): by_product is 2 gamma times its value.
+            # Of exp(-gamma |x - z|^2) by_product is the value times 2 gamma.
             by_vectors -= pull.sum(axis=1)[:, :, None] * vectors
             by_vectors -= 2 * pull_zz.sum(axis=1)[:, :, None] * vectors
             for part, values in ((pull, K), (pull_zz, K_zz)):
                 by_width += np.einsum("bij,bij->b", part, np.log(np.maximum(values, 1e-37))) / (
                     2 * gamma
                 )
-        small = Small(
-            vectors, np.stack(coefs, axis=1), np.stack(biases, axis=1), gamma, misfit
-        )
+        small = Small(vectors, np.stack(coefs, axis=1), np.stack(biases, axis=1), gamma, misfit)
         return value, by_vectors.astype(np.float64), by_width, small
 
     def _solve(
         self, pair: int, K: Floats, penalty: Floats, takes_part: NDArray[np.bool_]
-    ) -> tuple[Doubles, Doubles, Floats]:
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Return the best coefficients and biases of a pair, and what they leave of its outputs."""
         targets = self.outputs[:, :, pair]
         mask = takes_part.astype(np.float32)
@@ -182,17 +179,14 @@ class Lesson:
         weights, settled = self.weights[:, :, pair], self._settled.get(pair)
         return weights if settled is None else np.where(settled, np.float32(0), weights)
 
-    def _kernel(
-        self, X: NDArray[Any], squares: NDArray[Any], Z: Floats, gamma: Doubles
-    ) -> tuple[Floats, Floats]:
+    def _kernel(self, X: Floats, Z: Floats, gamma: Doubles) -> tuple[Floats, Floats]:
         """Return kernel values, and their derivatives by dot products."""
         dots = X @ Z.transpose(0, 2, 1)
         wide = gamma.astype(np.float32)[:, None, None]
         if self.kernel.kind == RBF:
-            norms = np.einsum("bmd,bmd->bm", Z, Z)
-            squared = squares[:, :, None] + norms[:, None] - 2 * dots
-            K = np.exp(-wide * np.maximum(squared, 0)).astype(np.float32)
+            of_points, of_vectors = (np.einsum("bnd,bnd->bn", part, part) for part in (X, Z))
+            squared = of_points[:, :, None] + of_vectors[:, None] - 2 * dots
+            K = np.exp(-wide * np.maximum(squared, 0))
             return K, 2 * wide * K
-        inner = wide * dots + np.float32(self.kernel.coef0)
-        degree = self.kernel.degree
+        inner, degree = wide * dots + np.float32(self.kernel.coef0), self.kernel.degree
         return inner**degree, degree * wide * inner ** (degree - 1)
