@@ -14,11 +14,14 @@ from vicinal import (
     FaLKSVCCV,
     FastLSVC,
 )
+from vicinal.ldkl import LDKLClassifier, LDKLRegressor
 from vicinal.nsv import NSVClassifier
 from vicinal.sparse import PSKClassifier, ReducedSetClassifier, RSVMClassifier
 
 LOCAL_MACHINES = [FaLKSVC(), FastLSVC(), FaLKSVCCV(), KNNSVC()]
 OTHERS = [
+    LDKLClassifier(3, max_iter=30),
+    LDKLRegressor(3, max_iter=100),
     NSVClassifier(),
     PSKClassifier(max_iter=20),
     RSVMClassifier(),
@@ -33,6 +36,7 @@ VARIANTS = [
     FaLKSVCCV((5, 10), C=(1, 16), search="full", per_machine=True, random_state=0),
     KNNSVC(10, C=(1, 16), gamma_percentile=(10, 50), selection="internal"),
     NSVClassifier(SVC(kernel="poly", coef0=1), max_disagreement=None, n_components=1),
+    LDKLClassifier(2, n_trees=2, loss="hinge", early_stopping=True, max_iter=30),
     ReducedSetClassifier(SVC(kernel="poly", coef0=1), init="random", random_state=0),
 ]
 
@@ -47,7 +51,12 @@ LIBSVM = "A weight of two and a point that is there twice end at different place
 DRAWS_POINTS = "Starts are drawn among points: a weight of two is not a point that is there twice."
 
 
+BATCHES = "Batches are drawn: a weight of two is not a point that is there twice."
+
+
 def expected_failures(estimator):
+    if isinstance(estimator, LDKLClassifier | LDKLRegressor):
+        return {"check_sample_weight_equivalence_on_dense_data": BATCHES}
     if isinstance(estimator, ReducedSetClassifier):
         return {"check_sample_weight_equivalence_on_dense_data": LIBSVM}
     if isinstance(estimator, PSKClassifier | RSVMClassifier):

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vicinal import engine
-from vicinal.engine import LocalForm
+from vicinal.engine import LocalForm, SoftForest
 from vicinal.problem import Codes, Floats, Frame
 
 
@@ -101,6 +101,51 @@ class Forest:
         """Return the scores of queries in the frame: an array of shape (n_queries, n_outputs)."""
         return self._packed.score(queries, n_threads=n_threads)
 
+    @classmethod
+    def of(cls, soft: SoftForest) -> Self:
+        """Return complete trees as they are once their splits are hard."""
+        n_trees, n_inner, n_nodes = len(soft.splits), soft.shape.n_inner, soft.shape.n_nodes
+        tree, node = np.divmod(np.arange(n_trees * n_nodes, dtype=np.int32), n_nodes)
+        order = np.lexsort((node, tree, node >= n_inner))
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        of_tree = place.reshape(n_trees, n_nodes)
+        children = of_tree[:, 1:].reshape(-1, 2)
+        return cls(
+            np.ascontiguousarray(soft.splits.reshape(-1, soft.n_local)),
+            soft.gates.reshape(-1, soft.n_local)[order],
+            soft.weights.reshape(-1, *soft.weights.shape[2:])[order],
+            children.astype(np.int32),
+            of_tree[:, 0].astype(np.int32),
+            soft.form,
+        )
+
+    def prune(self, tolerance: float = 0.0) -> Self:
+        """Return the forest without the subtrees whose gates all vanish.
+
+        A gate vanishes if none of its numbers exceeds `tolerance` in size.
+        """
+        kept = np.abs(self.gates).max(axis=1) > tolerance
+        kept[self.roots] = True
+        kept = np.append(kept, False)  # the child -1
+        inner = np.zeros(self.n_nodes, dtype=bool)
+        for k in reversed(range(self.n_inner)):
+            inner[k] = kept[self.children[k]].any()
+            kept[k] |= inner[k]
+        numbers = np.flatnonzero(kept)
+        numbers = np.concatenate([numbers[inner[numbers]], numbers[~inner[numbers]]])
+        place = np.full(self.n_nodes + 1, -1, dtype=np.int32)
+        place[numbers] = np.arange(len(numbers))
+        inner_numbers = numbers[inner[numbers]]
+        return type(self)(
+            self.splits[inner_numbers],
+            self.gates[numbers],
+            self.weights[numbers],
+            place[self.children[inner_numbers]],
+            place[self.roots],
+            self.form,
+        )
+
     def __getstate__(self) -> dict[str, Any]:
         """Pickle without what is made again from the arrays."""
         return {name: value for name, value in self.__dict__.items() if name != "_packed"}
@@ -124,12 +169,12 @@ class LDKLModel:
         return self.forest.score(self.frame.apply(X), n_threads=n_threads)
 
 
-def frame_of(X: NDArray[Any]) -> Frame:
+def unit_frame(X: NDArray[Any], *, centred: bool = True) -> Frame:
     """Return the frame in which the most variable column varies by about one.
 
     One unit for all columns, so that their proportions stay what the user made them.
     """
-    offset = Frame.of(X).offset
+    offset = Frame.of(X, centred=centred).offset
     with np.errstate(over="ignore"):
         spread = np.sqrt(np.mean((X - offset) ** 2, axis=0, dtype=np.float64)).max()
     exponent = np.rint(np.log2(spread)) if 0 < spread < np.inf else 0.0
