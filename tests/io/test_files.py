@@ -73,6 +73,7 @@ MODELS = [
     ),
     NSVClassifier(NuSVC(nu=0.2, kernel="poly", coef0=1), n_components=1, max_disagreement=None),
     NSVClassifier(SVC(kernel="linear"), random_state=0),
+    NSVClassifier(FaLKSVC(20), random_state=0),
     NSVClassifier(EXPANSION, max_disagreement=None, n_components=2, order="tug_of_war"),
     make_pipeline(MinMaxScaler(), NSVClassifier(SVC(kernel="sigmoid"), random_state=0)),
     EXPANSION,

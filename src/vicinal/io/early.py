@@ -20,9 +20,10 @@ from sklearn.utils.validation import check_is_fitted
 from vicinal import engine
 from vicinal.engine import Walking
 from vicinal.io.codec import Kind
-from vicinal.io.records import Parts, estimator, record, require
+from vicinal.io.records import Parts, below, estimator, record, require
 from vicinal.io.types import fits
 from vicinal.nsv import KernelMachine, NSVClassifier
+from vicinal.nsv.cover import EarlyCover, Expansions
 from vicinal.nsv.expansion import Expansion, Lift
 from vicinal.nsv.fidelity import Usual
 from vicinal.nsv.model import Level, LinearFilter, NearestVectors
@@ -95,6 +96,8 @@ def kinds(scalers: tuple[type, ...], classifiers: tuple[type, ...]) -> list[Kind
         record(LinearFilter),
         record(Level),
         record(NearestVectors, _check_model),
+        record(Expansions),
+        record(EarlyCover, _check_cover),
         record(Usual),
         record(Subject, check_subject),
         _of_classifier(),
@@ -149,6 +152,23 @@ def is_finite(part: Any) -> bool:
     return not is_float or bool(np.isfinite(part).all())
 
 
+def _check_cover(model: EarlyCover) -> None:
+    expansions, numbers = model.expansion, model.numbers
+    require(
+        numbers.shape == (len(model.early),)
+        and below(numbers, len(expansions.model.machines))
+        and bool((np.diff(numbers) > 0).all()),
+        "the machines that stop early are none of the cover",
+    )
+    n_known = np.diff(expansions.model.machines.class_ptr)
+    for number, early in zip(numbers, model.early, strict=True):
+        require(
+            early.expansion.n_features == expansions.n_features
+            and early.expansion.n_classes == n_known[number],
+            "a machine that stops early does not fit its cover",
+        )
+
+
 def _of_classifier() -> Kind:
     kind = estimator(NSVClassifier, _check_classifier)
 
@@ -173,9 +193,9 @@ def _of_kernel_machine() -> Kind:
 
 _FITTED = {
     "classes_": np.ndarray,
-    "n_support_": int,
+    "n_support_": int | np.ndarray,
     "calibration_": dict,
-    "model_": NearestVectors,
+    "model_": NearestVectors | EarlyCover,
     "n_features_in_": int,
     "_subject": Subject,
     "_usual": Usual,
@@ -187,7 +207,7 @@ def _check_classifier(model: NSVClassifier) -> None:
         require(
             isinstance(getattr(model, name, None), hint), f"{name} is missing or of a wrong type"
         )
-    subject, width = model._subject, model.model_.expansion.vectors.shape[1]
+    subject, width = model._subject, model.model_.expansion.n_features
     require(np.array_equal(subject.classes, model.classes_), "the machine has other classes")
     require(
         model.model_.expansion.n_classes == subject.expansion.n_classes

@@ -18,6 +18,7 @@ from vicinal.local.covered import CoveredClassifier
 from vicinal.local.model import LocalModel
 from vicinal.neighbors import CoverTreeClassifier
 from vicinal.nsv import NSVClassifier
+from vicinal.nsv.expansion import Expansion
 from vicinal.sparse import ReducedSetClassifier
 from vicinal.sparse.base import SparseClassifier
 
@@ -108,7 +109,7 @@ ReducedSetClassifier or Pipeline
     for scaler in scalers:
         X = parts.scaled(g, scaler, X)
     if isinstance(classifier, NSVClassifier):
-        decisions = [early.decided(g, classifier.model_.expansion, X)]
+        decisions = [early.decided(g, _one_machine(classifier), X)]
     elif isinstance(classifier, ReducedSetClassifier | SparseClassifier):
         expansion = classifier.expansion_
         outputs = parts.expanded(g, expansion, X)
@@ -198,6 +199,16 @@ def _check(scalers: list[Any], classifier: Any) -> None:
             " training point, and to_onnx leaves the training set out: train a FaLKSVC with"
             " routing='centre', or keep the model in the format of vicinal.save."
         )
+
+
+def _one_machine(classifier: NSVClassifier) -> Expansion:
+    expansion = classifier.model_.expansion
+    if not isinstance(expansion, Expansion):
+        raise ValueError(
+            "a graph has the exact sums, and those of this NSVClassifier are its cover's: give"
+            " to_onnx the estimator_ itself."
+        )
+    return expansion
 
 
 def _knows_the_way(model: LocalModel) -> bool:

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal.engine import Walking
+from vicinal.nsv.cover import EarlyCover, Expansions, calibrate_cover
 from vicinal.nsv.fidelity import Fidelity, Usual, check
 from vicinal.nsv.model import Answers, NearestVectors
 from vicinal.nsv.search import Settings, calibrate
@@ -41,7 +42,9 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         <vicinal.sparse.ReducedSetClassifier>`, also as the last step of a
         :class:`sklearn.pipeline.Pipeline`; it is fitted first. In a
         :class:`sklearn.frozen.FrozenEstimator`, or as a :class:`KernelMachine`, it is only
-        calibrated. None is ``SVC()``.
+        calibrated. None is ``SVC()``. Of a :class:`~vicinal.FaLKSVC`, or another classifier with a
+        cover, those machines stop early that are large enough for it to pay; all others answer as
+        ever.
     max_disagreement : float, default=0.001
         The share of labels that may differ from the exact machine's, on data like the calibration
         data. Thresholds are bounds of the error of the approximations, and the number of axes and
@@ -74,7 +77,8 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
     max_steps : int, default=128
         The longest walk. After it the exact sums cost less than a longer one.
     n_calibration : int, default=20000
-        At most as many of the calibration points are used, drawn at random.
+        At most as many of the calibration points are used, drawn at random; for a cover, for each
+        machine.
     random_state : int, RandomState instance or None, default=None
         For these draws, the filter and the axes.
     n_jobs : int, default=None
@@ -86,12 +90,15 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         The fitted estimator whose answers these are. Model files leave it out: what it has learnt
         is in `model_`, and a model that was loaded has its parameters alone, as `estimator`.
     classes_ : array of shape (n_classes,)
-    n_support_ : int
+    n_support_ : int, or int array of shape (n_machines,)
         Number of support vectors; a linear machine has one for each pair of classes. Where all
-        outputs share their vectors, each counts once for every class that it supports.
+        outputs share their vectors, each counts once for every class that it supports. For a cover,
+        that of each machine.
     calibration_ : dict
-        The settings in use, and the share of labels that they changed on queries held out.
-    model_ : NearestVectors
+        The settings in use, what a query costs as a share of the exact sums, about, and the share
+        of labels that changed on queries held out. For a cover, the number of machines that stop
+        early, and means over all queries.
+    model_ : NearestVectors or EarlyCover
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features_in_,)
 
@@ -101,6 +108,11 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
+    The machines of a cover are calibrated on the points that are routed to them, and on those
+    nearest to their centre where these are few. A route costs what it has always cost, so covers
+    gain where machines are large and routes short: with ``n_neighbors`` of some thousands, many
+    features, and ``routing="centre"``.
+
     For more than two classes the leader is the class that wins all its pairs, and its leaning the
     least of these outputs: all other classes can no longer win, whatever the pairs among them say.
 
@@ -198,22 +210,22 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         subject = Subject.of(fitted)
         if X_calibration is not None:
             data = validate_data(self, X_calibration, dtype=FLOATS, reset=False)
-        random_state = check_random_state(self.random_state)
-        if len(data) > self.n_calibration:
-            data = data[random_state.permutation(len(data))[: self.n_calibration]]
         queries = subject.queries(data)
-        model, report = calibrate(
-            subject.expansion,
-            queries,
-            self._settings(),
-            random_state=random_state,
-            n_threads=self._n_threads,
-        )
+        how: dict[str, Any] = {
+            "settings": self._settings(),
+            "random_state": check_random_state(self.random_state),
+            "n_threads": self._n_threads,
+        }
+        model: NearestVectors | EarlyCover
+        if isinstance(subject.expansion, Expansions):
+            model, report = calibrate_cover(subject.expansion, queries, **how)
+        else:
+            model, report = calibrate(subject.expansion, queries, **how)
         self.estimator_ = fitted
         self.classes_ = subject.classes
         self.n_support_ = subject.expansion.n_vectors
         self.calibration_ = report
-        self.model_: NearestVectors = model
+        self.model_ = model
         self._subject = subject
         self._usual = Usual.of(queries)
         return self
@@ -231,6 +243,7 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
             max_steps=self.max_steps,
             linear_filter=self.linear_filter,
             max_disagreement=self.max_disagreement,
+            n_calibration=self.n_calibration,
         )
 
     @property

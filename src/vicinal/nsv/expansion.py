@@ -72,6 +72,11 @@ class Expansion:
         return len(self.class_sv)
 
     @property
+    def n_features(self) -> int:
+        """Number of features, in the frame."""
+        return int(self.vectors.shape[1])
+
+    @property
     def n_vectors(self) -> int:
         """Number of vectors."""
         return len(self.vectors)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vicinal.nsv.cover import EarlyCover
 from vicinal.nsv.model import NearestVectors
 from vicinal.problem import Doubles, Floats
 
@@ -49,7 +50,7 @@ class Usual:
 
 
 def check(
-    model: NearestVectors,
+    model: NearestVectors | EarlyCover,
     usual: Usual,
     queries: Floats,
     *,

@@ -48,6 +48,8 @@ class Settings:
     linear_filter : bool
     max_disagreement : float or None
         Share of changed labels to keep to; then numbers of axes and steps are chosen.
+    n_calibration : int
+        At most as many queries calibrate a machine.
     """
 
     walking: Walking
@@ -57,6 +59,7 @@ class Settings:
     max_steps: int
     linear_filter: bool
     max_disagreement: float | None
+    n_calibration: int
 
     def candidates(self, n_vectors: int, n_features: int) -> list[tuple[Embedding, int]]:
         """Return the embeddings and numbers of axes to try."""
@@ -142,17 +145,19 @@ def calibrate(
     -------
     model : NearestVectors
     report : dict
-        What was chosen, and the labels that it changes: counted by halves, with the thresholds of
-        one half of the queries on the other.
+        What was chosen, what a query costs as a share of the exact sums, about, and the share of
+        labels that change: counted by halves, with the thresholds of one half of the queries on
+        the other.
     """
-    queries = queries[random_state.permutation(len(queries))]
+    queries = queries[random_state.permutation(len(queries))[: settings.n_calibration]]
     exact = NearestVectors.exact(expansion).machine
     evidence = Evidence(queries, Truth.of(exact, queries, n_threads=n_threads))
     linear, left_open, disagreement = _filter(evidence, settings, random_state)
     axes, walks = _walks(expansion, evidence, settings, random_state, n_threads)
     chosen = tuple(walks)
+    costs = Costs(expansion)
     if settings.max_disagreement is not None:
-        chosen = _cheapest(walks, left_open, _Costs(expansion))
+        chosen = _cheapest(walks, left_open, costs)
     needed = [
         max((walk.n_axes for walk in chosen if walk.embedding == embedding), default=0)
         for embedding in ("pca", "kernel_pca")
@@ -167,6 +172,7 @@ def calibrate(
         "n_axes": [walk.n_axes for walk in chosen],
         "n_steps": [walk.n_steps for walk in chosen],
         "disagreement": disagreement,
+        "cost": (costs.of_filter(linear) + costs.of_levels(chosen, left_open)) / costs.exact,
     }
     levels = tuple(
         Level(walk.embedding, walk.n_axes, settings.thresholds(walk.traces)) for walk in chosen
@@ -263,7 +269,7 @@ def _axes(
 
 
 def _cheapest(
-    walks: Sequence[Walk], left_open: NDArray[np.bool_], costs: _Costs
+    walks: Sequence[Walk], left_open: NDArray[np.bool_], costs: Costs
 ) -> tuple[Walk, ...]:
     """Return the cheapest levels, which may be none: each costs more, steps in the last only."""
     walks = sorted(walks, key=costs.of_start)
@@ -291,13 +297,16 @@ def _disagreement(traces: Traces, left_open: NDArray[np.bool_], settings: Settin
     return changes / len(left_open)
 
 
-class _Costs:
+class Costs:
     """What a query costs, in multiply-adds of a dense product; about, as measured."""
+
+    VALUE = 24.0
+    """A kernel value, whatever its dot product costs."""
 
     def __init__(self, expansion: Expansion) -> None:
         self.m, self.d = expansion.vectors.shape
         self.n_classes = expansion.n_classes
-        self.a_value = 24.0 + self.n_classes
+        self.a_value = self.VALUE + self.n_classes
         self.exact = self.m * (self.d + self.a_value)
         # The engine pads the blocks of each class to a multiple of sixteen.
         self.n_heads = float((BLOCK * -(-expansion.class_sv // BLOCK**2)).sum())
@@ -320,6 +329,10 @@ class _Costs:
             rank = self.m / 2
             touch = 3500.0 + 150.0 * self.n_classes + 35.0 * self.d + self.m / 8
         return float(n_steps.sum() * touch + np.count_nonzero(n_steps) * rank)
+
+    def of_filter(self, linear: LinearFilter) -> float:
+        """Return the cost of the linear scores of a query."""
+        return float(linear.weights.size)
 
     def of_levels(self, levels: Sequence[Walk], left_open: NDArray[np.bool_]) -> float:
         """Return the mean cost of a query, whichever level answers it."""

@@ -13,32 +13,35 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, NuSVC
 from sklearn.utils.validation import check_is_fitted
 
+from vicinal.local.covered import CoveredClassifier
+from vicinal.nsv.cover import Expansions
 from vicinal.nsv.expansion import Expansion
 from vicinal.nsv.kernel_machine import KernelMachine
 from vicinal.nsv.shared import of_pairs
 from vicinal.sparse import ReducedSetClassifier
 
 SUPPORTED = (
-    "SVC, NuSVC and ReducedSetClassifier, alone or as the last step of a Pipeline, and"
-    " KernelMachine"
+    "SVC, NuSVC, ReducedSetClassifier, FaLKSVC, FastLSVC and FaLKSVCCV, alone or as the last step"
+    " of a Pipeline, and KernelMachine"
 )
+_MACHINES = SVC | NuSVC | ReducedSetClassifier | CoveredClassifier | KernelMachine
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A fitted machine and the steps that lead to it.
+    """A fitted machine, or a cover of machines, and the steps that lead to it.
 
     Parameters
     ----------
     steps : tuple of transformers
-    expansion : Expansion
+    expansion : Expansion or Expansions
     classes : array of shape (n_classes,)
     break_ties : bool
         Whether equally many votes are decided by the outputs, as in :class:`sklearn.svm.SVC`.
     """
 
     steps: tuple[Any, ...]
-    expansion: Expansion
+    expansion: Expansion | Expansions
     classes: NDArray[Any]
     break_ties: bool
 
@@ -52,7 +55,7 @@ class Subject:
     def of(cls, estimator: BaseEstimator) -> Subject:
         """Take a fitted estimator apart."""
         steps: list[Any] = []
-        while not isinstance(estimator, SVC | NuSVC | KernelMachine | ReducedSetClassifier):
+        while not isinstance(estimator, _MACHINES):
             if isinstance(estimator, FrozenEstimator):
                 estimator = estimator.estimator
             elif isinstance(estimator, Pipeline):
@@ -72,12 +75,23 @@ class Subject:
             steps += estimator.steps_
             expansion = of_pairs(estimator.expansion_, len(estimator.classes_))
             return cls(tuple(steps), expansion, estimator.classes_, break_ties=True)
+        if isinstance(estimator, CoveredClassifier):
+            return cls(tuple(steps), _of_cover(estimator), estimator.classes_, True)
         return cls(tuple(steps), _of_svc(estimator), estimator.classes_, estimator.break_ties)
 
 
 def is_frozen(estimator: BaseEstimator) -> bool:
     """Whether an estimator is taken as it is."""
     return isinstance(estimator, FrozenEstimator | KernelMachine)
+
+
+def _of_cover(estimator: CoveredClassifier) -> Expansions:
+    if len(estimator.models_) > 1:
+        raise ValueError(
+            "With multi_class='global' every pair of classes has a cover of its own, which cannot"
+            " be evaluated early: fit with multi_class='local'."
+        )
+    return Expansions(estimator.models_[0])
 
 
 def _of_kernel_machine(machine: KernelMachine) -> Expansion:
