@@ -79,6 +79,10 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
     n_calibration : int, default=20000
         At most as many of the calibration points are used, drawn at random; for a cover, for each
         machine.
+    n_generated : int, default=0
+        So many points are generated between the classes, inside the hull of the data and near
+        crowds of support vectors that do not win there. Thresholds are widened where these points
+        ask for it: they guard against queries unlike the calibration data, at a cost in speed.
     random_state : int, RandomState instance or None, default=None
         For these draws, the filter and the axes.
     n_jobs : int, default=None
@@ -146,6 +150,7 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         "linear_filter": ["boolean"],
         "max_steps": _count,
         "n_calibration": _count,
+        "n_generated": [Interval(Integral, 0, None, closed="left")],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
     }
@@ -164,6 +169,7 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         linear_filter: bool = True,
         max_steps: int = 128,
         n_calibration: int = 20_000,
+        n_generated: int = 0,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -178,6 +184,7 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         self.linear_filter = linear_filter
         self.max_steps = max_steps
         self.n_calibration = n_calibration
+        self.n_generated = n_generated
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -244,6 +251,7 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
             linear_filter=self.linear_filter,
             max_disagreement=self.max_disagreement,
             n_calibration=self.n_calibration,
+            n_generated=self.n_generated,
         )
 
     @property

@@ -21,6 +21,7 @@ from vicinal.nsv.calibration import (
 )
 from vicinal.nsv.embedding import BLOCK, Axes, Embedding, principal_axes, spread_landmarks
 from vicinal.nsv.expansion import Expansion
+from vicinal.nsv.generation import between_classes, widened
 from vicinal.nsv.model import Level, LinearFilter, NearestVectors
 from vicinal.problem import Codes, Floats
 
@@ -50,6 +51,8 @@ class Settings:
         Share of changed labels to keep to; then numbers of axes and steps are chosen.
     n_calibration : int
         At most as many queries calibrate a machine.
+    n_generated : int
+        So many points between the classes widen the thresholds afterwards.
     """
 
     walking: Walking
@@ -60,6 +63,7 @@ class Settings:
     linear_filter: bool
     max_disagreement: float | None
     n_calibration: int
+    n_generated: int
 
     def candidates(self, n_vectors: int, n_features: int) -> list[tuple[Embedding, int]]:
         """Return the embeddings and numbers of axes to try."""
@@ -177,7 +181,13 @@ def calibrate(
     levels = tuple(
         Level(walk.embedding, walk.n_axes, settings.thresholds(walk.traces)) for walk in chosen
     )
-    return NearestVectors(expansion, machine, linear, levels, settings.walking), report
+    model = NearestVectors(expansion, machine, linear, levels, settings.walking)
+    if settings.n_generated:
+        points = between_classes(
+            model, queries, settings.n_generated, random_state=random_state, n_threads=n_threads
+        )
+        model = widened(model, points, settings, n_threads=n_threads)
+    return model, report
 
 
 def _filter(
