@@ -17,7 +17,12 @@ import vicinal
 from vicinal.nsv import NSVClassifier
 from vicinal.nsv.model import NearestVectors
 from vicinal.nsv.shared import of_classes, of_pairs
-from vicinal.sparse import ReducedSetClassifier, SharedExpansion
+from vicinal.sparse import (
+    PSKClassifier,
+    ReducedSetClassifier,
+    RSVMClassifier,
+    SharedExpansion,
+)
 
 DIGITS, NAMES = shuffle(*load_digits(return_X_y=True), random_state=0)
 X, Y, QUERIES = DIGITS[:700], NAMES[:700], DIGITS[700:]
@@ -81,6 +86,23 @@ def test_reduced_sets(n_classes, kernel):
     np.testing.assert_allclose(
         exact.decisions, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max()
     )
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
+@pytest.mark.parametrize("n_classes", [2, 5])
+@pytest.mark.parametrize("sparse", [PSKClassifier, RSVMClassifier])
+def test_sparse_machines(sparse, n_classes, kernel):
+    A, a = X[n_classes > Y], Y[n_classes > Y]
+    early = NSVClassifier(
+        make_pipeline(StandardScaler(), sparse(6 * n_classes, kernel=kernel, random_state=0)),
+        max_disagreement=0.01,
+        random_state=0,
+    ).fit(A, a)
+    queries = QUERIES[NAMES[700:] < n_classes]
+    expected = early.estimator_.predict(queries)
+    assert (early.predict(queries) != expected).mean() < 0.03
+    codes = early.model_.answer_exactly(early._queries(queries), n_threads=1).codes
+    assert (early.classes_[codes] != expected).mean() < 0.003  # of outputs that rounding decides
 
 
 def test_what_is_not_frozen_is_fitted_and_saved(tmp_path):

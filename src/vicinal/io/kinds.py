@@ -222,7 +222,7 @@ _KINDS = [
     *(estimator(cls, _check_classifier) for cls in CLASSIFIERS),
     *(estimator(cls, _check_neighbours) for cls in NEIGHBOURS),
     *(estimator(cls) for cls in SCALERS),
-    *early.kinds(SCALERS, (*CLASSIFIERS, ReducedSetClassifier)),
+    *early.kinds(SCALERS, (*CLASSIFIERS, *SPARSE)),
     *sparse.kinds(SCALERS),
     Kind(Pipeline, lambda pipeline: {"steps": pipeline.steps}, _whole_pipeline),
 ]

@@ -38,9 +38,9 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     estimator : estimator, default=None
-        :class:`sklearn.svm.SVC`, :class:`sklearn.svm.NuSVC` or :class:`ReducedSetClassifier
-        <vicinal.sparse.ReducedSetClassifier>`, also as the last step of a
-        :class:`sklearn.pipeline.Pipeline`; it is fitted first. In a
+        :class:`sklearn.svm.SVC`, :class:`sklearn.svm.NuSVC`, :class:`~vicinal.PSKClassifier`,
+        :class:`~vicinal.RSVMClassifier` or :class:`~vicinal.ReducedSetClassifier`, also as the last
+        step of a :class:`sklearn.pipeline.Pipeline`; it is fitted first. In a
         :class:`sklearn.frozen.FrozenEstimator`, or as a :class:`KernelMachine`, it is only
         calibrated. None is ``SVC()``. Of a :class:`~vicinal.FaLKSVC`, or another classifier with a
         cover, those machines stop early that are large enough for it to pay; all others answer as

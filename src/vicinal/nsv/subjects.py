@@ -17,14 +17,18 @@ from vicinal.local.covered import CoveredClassifier
 from vicinal.nsv.cover import Expansions
 from vicinal.nsv.expansion import Expansion
 from vicinal.nsv.kernel_machine import KernelMachine
-from vicinal.nsv.shared import of_pairs
-from vicinal.sparse import ReducedSetClassifier
+from vicinal.nsv.shared import of_classes, of_pairs
+from vicinal.sparse import PSKClassifier, ReducedSetClassifier, RSVMClassifier
+
+SHARING = (PSKClassifier, RSVMClassifier, ReducedSetClassifier)
+"""Estimators whose outputs share their vectors."""
+
+SUBJECTS = (SVC, NuSVC, KernelMachine, CoveredClassifier, *SHARING)
 
 SUPPORTED = (
-    "SVC, NuSVC, ReducedSetClassifier, FaLKSVC, FastLSVC and FaLKSVCCV, alone or as the last step"
-    " of a Pipeline, and KernelMachine"
+    "SVC, NuSVC, FaLKSVC, FastLSVC, FaLKSVCCV, PSKClassifier, RSVMClassifier and"
+    " ReducedSetClassifier, alone or as the last step of a Pipeline, and KernelMachine"
 )
-_MACHINES = SVC | NuSVC | ReducedSetClassifier | CoveredClassifier | KernelMachine
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class Subject:
     def of(cls, estimator: BaseEstimator) -> Subject:
         """Take a fitted estimator apart."""
         steps: list[Any] = []
-        while not isinstance(estimator, _MACHINES):
+        while not isinstance(estimator, SUBJECTS):
             if isinstance(estimator, FrozenEstimator):
                 estimator = estimator.estimator
             elif isinstance(estimator, Pipeline):
@@ -71,9 +75,12 @@ class Subject:
         check_is_fitted(estimator)
         if isinstance(estimator, KernelMachine):
             return cls(tuple(steps), _of_kernel_machine(estimator), estimator.classes_, False)
-        if isinstance(estimator, ReducedSetClassifier):
-            steps += estimator.steps_
-            expansion = of_pairs(estimator.expansion_, len(estimator.classes_))
+        if isinstance(estimator, SHARING):
+            steps += getattr(estimator, "steps_", ())
+            has_pairs = isinstance(estimator, ReducedSetClassifier)
+            expansion = (of_pairs if has_pairs else of_classes)(
+                estimator.expansion_, len(estimator.classes_)
+            )
             return cls(tuple(steps), expansion, estimator.classes_, break_ties=True)
         if isinstance(estimator, CoveredClassifier):
             return cls(tuple(steps), _of_cover(estimator), estimator.classes_, True)
