@@ -38,6 +38,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.svm import SVC
 
 import vicinal
 from common import Config, run_alone
@@ -49,7 +50,9 @@ from vicinal import (
     FaLKSVC,
     FaLKSVCCV,
     FastLSVC,
+    KernelMachine,
     ModelFormatError,
+    NSVClassifier,
 )
 from vicinal.io import describe
 
@@ -69,6 +72,9 @@ MODELS = [
     CoverTreeClassifier(3),
     CoverTreeNeighbors(3, algorithm="tree"),
     make_pipeline(StandardScaler(), FaLKSVC(20)),
+    make_pipeline(StandardScaler(), NSVClassifier(SVC(), max_disagreement=None, n_components=2)),
+    NSVClassifier(make_pipeline(StandardScaler(), SVC(kernel="poly", coef0=1))),
+    KernelMachine(np.eye(3), np.array([1.0, -1.0, 0.5]), classes=np.array([0, 1])),
 ]
 N_DAMAGED, N_FORGED = 20_000, 5_000
 N_LARGE = 400_000
