@@ -62,6 +62,13 @@ def test_more_classes_share_a_line():
     assert "leader" in display.ax_.get_ylabel()
 
 
+def test_an_index_touches_blocks():
+    model = NSVClassifier(SVC(C=10), embedding="index", linear_filter=False, **PAPER)
+    display = StoppingDisplay.from_estimator(model.fit(X, NAMES[:600]), QUERIES)
+    (line,) = display.lines_
+    np.testing.assert_array_equal(line.get_xdata(), 16 * np.arange(len(line.get_ydata())))
+
+
 def test_pipeline_and_axes():
     model = make_pipeline(StandardScaler(), NSVClassifier(SVC(), random_state=0))
     model.fit(X, NAMES[:600] % 2)

@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from vicinal.inspection.drawing import FAINT, colours, ink, legend_above, need, new_axes
 from vicinal.nsv.classifier import NSVClassifier
-from vicinal.nsv.model import NearestVectors
+from vicinal.nsv.embedding import BLOCK
+from vicinal.nsv.model import Level, NearestVectors
 from vicinal.problem import Floats
 
 if TYPE_CHECKING:
@@ -38,9 +39,9 @@ class StoppingDisplay:
         Queries that the linear filter answers.
     changed : bool array of shape (n_queries,)
         Queries that get another label than the exact machine's.
-    thresholds : list of float array of shape (n_lines, n_steps + 1)
-        For each walk, what partial outputs have to exceed after 0, 1, … steps. Two classes have a
-        line on either side of 0.
+    thresholds : list of tuple of arrays of shape (n_steps + 1,) and (n_lines, n_steps + 1)
+        For each walk, how many vectors it has touched after 0, 1, … steps, and what partial outputs
+        have to exceed then. Two classes have a line on either side of 0.
     n_support : int
         Number of support vectors.
     n_classes : int
@@ -74,7 +75,7 @@ class StoppingDisplay:
         steps: NDArray[Any],
         filtered: NDArray[np.bool_],
         changed: NDArray[np.bool_],
-        thresholds: list[Floats],
+        thresholds: list[tuple[NDArray[Any], Floats]],
         n_support: int,
         n_classes: int,
     ) -> None:
@@ -133,7 +134,7 @@ class StoppingDisplay:
             steps=steps,
             filtered=filtered,
             changed=codes != winners,
-            thresholds=[_lines(level.thresholds) for level in model.levels],
+            thresholds=[(_touched(level), _lines(level.thresholds)) for level in model.levels],
             n_support=model.expansion.n_vectors,
             n_classes=len(estimator.classes_),
         ).plot(ax)
@@ -179,13 +180,13 @@ class StoppingDisplay:
 
     def _draw_thresholds(self, ax: Any) -> None:
         self.lines_: list[Any] = []
-        for lines in self.thresholds:
+        for touched, lines in self.thresholds:
             for line in lines:
                 label = None if self.lines_ else "thresholds"
                 look = {"color": ink(), "linewidth": 1.2, "label": label}
                 if len(line) == 1:  # a look at the approximations, and no walk
                     look |= {"marker": "_", "markersize": 14, "linestyle": "none"}
-                self.lines_ += ax.plot(np.arange(len(line)), line, **look)
+                self.lines_ += ax.plot(touched, line, **look)
 
     def _name_steps(self, ax: Any) -> None:
         ax.set_xscale("symlog", linthresh=1, linscale=0.5)
@@ -198,6 +199,12 @@ class StoppingDisplay:
         ax.minorticks_off()
         ax.set_xlim(ticks[0] - 0.5, 1.4 * self.n_support)
         ax.set_xlabel("support vectors touched")
+
+
+def _touched(level: Level) -> NDArray[Any]:
+    """Return how many vectors a walk has touched after each step, about."""
+    steps = np.arange(level.thresholds.shape[-1])
+    return steps * BLOCK if level.embedding == "index" else steps
 
 
 def _lines(thresholds: Floats) -> Floats:
