@@ -134,7 +134,10 @@ class StoppingDisplay:
             steps=steps,
             filtered=filtered,
             changed=codes != winners,
-            thresholds=[(_touched(level), _lines(level.thresholds)) for level in model.levels],
+            thresholds=[
+                (_touched(level), _lines(level.thresholds, leanings.shape[1]))
+                for level in model.levels
+            ],
             n_support=model.expansion.n_vectors,
             n_classes=len(estimator.classes_),
         ).plot(ax)
@@ -207,9 +210,9 @@ def _touched(level: Level) -> NDArray[Any]:
     return steps * BLOCK if level.embedding == "index" else steps
 
 
-def _lines(thresholds: Floats) -> Floats:
+def _lines(thresholds: Floats, n_classes: int) -> Floats:
     """Return the different rows of thresholds, those of the first of two classes below 0."""
-    n_classes, n_steps = thresholds.shape[-2:]
+    n_steps = thresholds.shape[1]
     rows = thresholds.reshape(-1, n_classes, n_steps)
     if n_classes == 2:
         rows = rows * np.array([-1, 1], dtype=np.float32)[:, None]

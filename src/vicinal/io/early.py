@@ -27,6 +27,7 @@ from vicinal.nsv.cover import EarlyCover, Expansions
 from vicinal.nsv.expansion import Expansion, Lift
 from vicinal.nsv.fidelity import Usual
 from vicinal.nsv.model import Level, LinearFilter, NearestVectors
+from vicinal.nsv.regions import Regions
 from vicinal.nsv.subjects import Subject
 
 
@@ -95,6 +96,7 @@ def kinds(scalers: tuple[type, ...], classifiers: tuple[type, ...]) -> list[Kind
         record(Expansion, _check_expansion),
         record(LinearFilter),
         record(Level),
+        record(Regions, _check_regions),
         record(NearestVectors, _check_model),
         record(Expansions),
         record(EarlyCover, _check_cover),
@@ -141,8 +143,27 @@ def _check_expansion(expansion: Expansion) -> None:
     NearestVectors.exact(expansion)
 
 
+def _check_regions(regions: Regions) -> None:
+    n_nodes, is_leaf = len(regions.feature), regions.feature < 0
+    require(
+        n_nodes and all(part.shape == (n_nodes,) for part in regions),
+        "a tree of regions is incomplete",
+    )
+    leaves = regions.below[is_leaf]
+    later = np.arange(n_nodes)[~is_leaf]
+    for child in (regions.below[~is_leaf], regions.above[~is_leaf]):
+        require((child > later).all() and (child < n_nodes).all(), "a tree of regions has a loop")
+    require(np.array_equal(leaves, np.arange(len(leaves))), "a region is missing")
+
+
 def _check_model(model: NearestVectors) -> None:
     """Let the engine check that everything fits its machine, by asking it nothing."""
+    n_rows = model.regions.n_regions * model.expansion.n_classes
+    require(
+        model.regions.feature.max() < model.expansion.vectors.shape[1]
+        and all(len(level.thresholds) == n_rows for level in model.levels),
+        "the regions do not fit the machine",
+    )
     model.answer(np.empty((0, model.expansion.vectors.shape[1]), np.float32), n_threads=1)
 
 

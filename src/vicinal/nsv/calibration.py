@@ -94,10 +94,13 @@ class Traces:
             highest[code] = mine.max(axis=0, initial=0.0)
         return maximum_filter1d(highest, 2 * window + 1, axis=1, mode="nearest")
 
+    def excess(self) -> Floats:
+        """Return how much more each leader leans than its exact output will."""
+        return self.leanings - np.take_along_axis(self.truth.leanings, self.leaders, axis=1)
+
     def bounded_thresholds(self, share: float) -> Floats:
         """Return the excess that all but a share of the leaders stay below."""
-        excess = self.leanings - np.take_along_axis(self.truth.leanings, self.leaders, axis=1)
-        highest = np.maximum(np.quantile(excess, 1.0 - share, axis=0, method="higher"), 0.0)
+        highest = np.maximum(np.quantile(self.excess(), 1.0 - share, axis=0, method="higher"), 0.0)
         return np.tile(highest.astype(np.float32), (self.truth.n_classes, 1))
 
     def steps(self, thresholds: Floats) -> NDArray[np.intp]:

@@ -73,6 +73,10 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         or over a window of steps.
     window : int, default=10
         Steps to either side that "max_smoothed" looks at.
+    n_regions : int, default=1
+        Regions with thresholds of their own, at most: leaves of a shallow tree over the features,
+        grown so that leaders lean in vain equally far in each. None has less than 500 calibration
+        queries, nor less than it takes to see two changes of those allowed.
     linear_filter : bool, default=True
     max_steps : int, default=128
         The longest walk. After it the exact sums cost less than a longer one.
@@ -147,6 +151,7 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         "order": [StrOptions({"score", "term", "tug_of_war"})],
         "thresholds": [StrOptions({"max_smoothed", "simple"})],
         "window": [Interval(Integral, 0, None, closed="left")],
+        "n_regions": _count,
         "linear_filter": ["boolean"],
         "max_steps": _count,
         "n_calibration": _count,
@@ -166,6 +171,7 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         order: Literal["score", "term", "tug_of_war"] = "term",
         thresholds: Literal["max_smoothed", "simple"] = "max_smoothed",
         window: int = 10,
+        n_regions: int = 1,
         linear_filter: bool = True,
         max_steps: int = 128,
         n_calibration: int = 20_000,
@@ -181,6 +187,7 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         self.order = order
         self.thresholds = thresholds
         self.window = window
+        self.n_regions = n_regions
         self.linear_filter = linear_filter
         self.max_steps = max_steps
         self.n_calibration = n_calibration
@@ -252,6 +259,7 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
             max_disagreement=self.max_disagreement,
             n_calibration=self.n_calibration,
             n_generated=self.n_generated,
+            n_regions=self.n_regions,
         )
 
     @property

@@ -126,7 +126,7 @@ def widened(
         paths = model.machine.trace(
             points, level.embedding, level.n_axes, n_steps, model.walking, n_threads=n_threads
         )
-        also = settings.thresholds(Traces(*paths, truth))
+        also = np.tile(settings.thresholds(Traces(*paths, truth)), (model.regions.n_regions, 1))
         levels.append(level._replace(thresholds=np.maximum(level.thresholds, also)))
     linear = model.linear
     if len(linear.weights):

@@ -12,6 +12,7 @@ from vicinal import engine
 from vicinal.engine import Walking
 from vicinal.nsv.embedding import Axes, Embedding
 from vicinal.nsv.expansion import Expansion
+from vicinal.nsv.regions import Regions
 from vicinal.problem import Codes, Floats
 
 
@@ -53,6 +54,7 @@ class Answers(NamedTuple):
 class Level(NamedTuple):
     """A walk on some axes of an embedding: thresholds for each class as leader, after each step.
 
+    There are as many rows again for each further region.
     The index has no axes, and each of its steps touches a block of vectors.
     """
 
@@ -73,6 +75,8 @@ class NearestVectors:
     levels : tuple of Level
         Each at a higher cost than the last. What none of them answers is answered exactly.
     walking : Walking
+    regions : Regions
+        Whose thresholds count for a query.
     """
 
     expansion: Expansion
@@ -80,23 +84,39 @@ class NearestVectors:
     linear: LinearFilter
     levels: tuple[Level, ...]
     walking: Walking
+    regions: Regions
 
     @classmethod
     def exact(cls, expansion: Expansion, linear: LinearFilter | None = None) -> Self:
         """Return the model that adds up all vectors for every query that the filter leaves."""
         n_features = expansion.vectors.shape[1]
         machine = expansion.machine(Axes.none(n_features))
-        return cls(expansion, machine, linear or LinearFilter.none(n_features), (), Walking())
+        return cls(
+            expansion,
+            machine,
+            linear or LinearFilter.none(n_features),
+            (),
+            Walking(),
+            Regions.one(),
+        )
 
     def answer(self, queries: Floats, *, n_threads: int) -> Answers:
         """Answer queries that are in the frame of the expansion."""
+        regions = self.regions.of(queries) if self.regions.n_regions > 1 else None
         return Answers(
             *self.machine.answer(
-                queries, self.levels, self.linear, self.walking, n_threads=n_threads
+                queries,
+                self.levels,
+                self.linear,
+                self.walking,
+                regions=regions,
+                n_threads=n_threads,
             )
         )
 
     def answer_exactly(self, queries: Floats, *, n_threads: int) -> Answers:
         """Answer without the filter, and with all vectors."""
-        exact = replace(self, linear=LinearFilter.none(queries.shape[1]), levels=())
+        exact = replace(
+            self, linear=LinearFilter.none(queries.shape[1]), levels=(), regions=Regions.one()
+        )
         return exact.answer(queries, n_threads=n_threads)

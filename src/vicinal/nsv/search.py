@@ -23,6 +23,7 @@ from vicinal.nsv.embedding import BLOCK, Axes, Embedding, principal_axes, spread
 from vicinal.nsv.expansion import Expansion
 from vicinal.nsv.generation import between_classes, widened
 from vicinal.nsv.model import Level, LinearFilter, NearestVectors
+from vicinal.nsv.regions import Regions
 from vicinal.problem import Codes, Floats
 
 AXES = (10, 20, 40, 80, 160)
@@ -30,6 +31,9 @@ LANDMARKS = (16, 32, 64, 128, 256)
 """The numbers of axes that are tried, principal ones and those of landmarks."""
 
 MOST_LEVELS = 3
+
+LEAST_QUERIES = 500
+"""A region has at least as many, and as many as it takes to see two changes of those allowed."""
 
 FILTERED = 0.25
 """The part of the changes that the filter may make; walks make fewer than they are allowed."""
@@ -53,6 +57,8 @@ class Settings:
         At most as many queries calibrate a machine.
     n_generated : int
         So many points between the classes widen the thresholds afterwards.
+    n_regions : int
+        Sets of thresholds, at most.
     """
 
     walking: Walking
@@ -64,6 +70,12 @@ class Settings:
     max_disagreement: float | None
     n_calibration: int
     n_generated: int
+    n_regions: int
+
+    @property
+    def least_queries(self) -> int:
+        """Return how many queries a region must have."""
+        return int(max(LEAST_QUERIES, 2 / self.max_disagreement if self.max_disagreement else 0))
 
     def candidates(self, n_vectors: int, n_features: int) -> list[tuple[Embedding, int]]:
         """Return the embeddings and numbers of axes to try."""
@@ -167,21 +179,36 @@ def calibrate(
         for embedding in ("pca", "kernel_pca")
     ]
     machine = expansion.machine(axes.first(*needed))
+    regions = Regions.one()
+    if chosen:
+        in_vain = np.maximum(chosen[-1].traces.excess(), 0.0).mean(axis=1)
+        regions = Regions.grow(
+            queries, in_vain, settings.n_regions, settings.least_queries, random_state
+        )
+    parts = regions.rows(queries)
     for walk in chosen:
-        disagreement += _disagreement(walk.traces, left_open, settings)
+        for rows in parts:
+            changed = _disagreement(walk.traces[rows], left_open[rows], settings)
+            disagreement += changed * len(rows) / len(queries)
     report = {
         "n_queries": len(queries),
         "answered_by_filter": float(1 - left_open.mean()),
         "embeddings": [walk.embedding for walk in chosen],
         "n_axes": [walk.n_axes for walk in chosen],
         "n_steps": [walk.n_steps for walk in chosen],
+        "n_regions": regions.n_regions,
         "disagreement": disagreement,
         "cost": (costs.of_filter(linear) + costs.of_levels(chosen, left_open)) / costs.exact,
     }
     levels = tuple(
-        Level(walk.embedding, walk.n_axes, settings.thresholds(walk.traces)) for walk in chosen
+        Level(
+            walk.embedding,
+            walk.n_axes,
+            np.concatenate([settings.thresholds(walk.traces[rows]) for rows in parts]),
+        )
+        for walk in chosen
     )
-    model = NearestVectors(expansion, machine, linear, levels, settings.walking)
+    model = NearestVectors(expansion, machine, linear, levels, settings.walking, regions)
     if settings.n_generated:
         points = between_classes(
             model, queries, settings.n_generated, random_state=random_state, n_threads=n_threads
