@@ -6,21 +6,11 @@ namespace vicinal {
 
 namespace {
 
-inline float dot(const float* x, const float* p, int width) {
-    vfloat total = load(x) * load(p);
-    for (int f = lanes; f < width; f += lanes) total += load(x + f) * load(p + f);
-    return sum(total);
-}
-
-// One vector at p for each of the rows: partial[r] holds the sixteen partial sums of row r.
+// The sixteen partial sums of a dot product.
 inline vfloat partial_dot(const float* x, const float* p, int width) {
     vfloat total = load(x) * load(p);
     for (int f = lanes; f < width; f += lanes) total += load(x + f) * load(p + f);
     return total;
-}
-
-inline void fetch(const float* p, int n) {
-    for (int f = 0; f < n; f += lanes) __builtin_prefetch(p + f);
 }
 
 }  // namespace
@@ -35,27 +25,30 @@ Forest::Forest(const ForestView& view)
       quadratic_(view.quadratic),
       compositional_(view.compositional),
       n_inner_(static_cast<std::int32_t>(view.n_inner())),
-      nodes_(view.n_nodes()),
+      nodes_(view.n_nodes() + 1),
       roots_(view.roots) {
+    const auto nowhere = static_cast<std::int32_t>(view.n_nodes());
     std::int64_t at = 0;
-    for (std::int32_t k = 0; k < static_cast<std::int32_t>(nodes_.size()); ++k) {
+    for (std::int32_t k = 0; k <= nowhere; ++k) {
         const bool inner = k < n_inner_;
         nodes_[k].at = at;
-        for (int side = 0; side < 2; ++side)
-            nodes_[k].children[side] = inner ? view.children[2 * k + side] : -1;
+        for (int side = 0; side < 2; ++side) {
+            const std::int32_t child = inner ? view.children[2 * k + side] : -1;
+            nodes_[k].children[side] = child < 0 ? nowhere : child;
+        }
         at += (inner ? 2 : 1) * local_width_ + static_cast<std::int64_t>(n_outputs_) * global_width_;
     }
-    packed_.assign(at, 0.0f);
-    for (std::int32_t k = 0; k < static_cast<std::int32_t>(nodes_.size()); ++k) {
+    packed_.assign(at + local_width_, 0.0f);  // a walk at a leaf may read a split's length beyond it
+    for (std::int32_t k = 0; k < nowhere; ++k) {
         float* p = packed_.data() + nodes_[k].at;
         const auto put = [&](const float* row, int n, int width) {
             std::copy_n(row, n, p);
             p += width;
         };
-        if (k < n_inner_) put(view.splits[k], n_local_, local_width_);
         put(view.gates[k], n_local_, local_width_);
         for (int c = 0; c < n_outputs_; ++c)
             put(view.weights[static_cast<std::int64_t>(k) * n_outputs_ + c], view.weights.d, global_width_);
+        if (k < n_inner_) put(view.splits[k], n_local_, local_width_);
     }
 }
 
@@ -84,50 +77,69 @@ class Forest::Walk {
   private:
     void walk(std::int32_t root) {
         std::int32_t at[lanes];
-        for (int q = 0; q < lanes; ++q) at[q] = q < n_ ? root : -1;
+        std::fill_n(at, lanes, root);
         vfloat product = splat(1.0f);
-        for (bool more = true; more;) {
-            std::int32_t next[lanes];
-            more = step(at, next);
-            vfloat gate = vicinal::tanh(dots(at, local_.data(), f_.local_width_, 0) * f_.sigma_);
+        for (bool ended = false; !ended;) {
+            const float* row[lanes];
+            bool inner = false;
+            for (int q = 0; q < n_; ++q) {
+                row[q] = f_.packed_.data() + f_.nodes_[at[q]].at;
+                inner |= at[q] < f_.n_inner_;
+            }
+            vfloat side{}, gate{}, first{};
+            multiply(row, side, gate, first);
+            ended = !inner;
+            if (inner) ended = !advance(at, side);
+            gate = vicinal::tanh(gate * f_.sigma_);
             if (f_.compositional_) gate = product *= gate;
-            const float* x = f_.quadratic_ ? global_.data() : local_.data();
-            for (int c = 0; c < f_.n_outputs_; ++c)
-                scores_[c] += gate * dots(at, x, f_.global_width_, f_.local_width_ + c * f_.global_width_);
-            std::copy_n(next, lanes, at);
+            scores_[0] += gate * first;
+            for (int c = 1; c < f_.n_outputs_; ++c)
+                scores_[c] += gate * dots(row, f_.local_width_ + c * f_.global_width_);
         }
     }
 
-    // To the children, of which all that will be read is fetched.
-    bool step(const std::int32_t* at, std::int32_t* next) {
+    // With split, gate and first machine, which share the reading of a query where they can. Where a walk
+    // is at a leaf or has ended, what is said of its side means nothing.
+    void multiply(const float* const* row, vfloat& side, vfloat& gate, vfloat& first) const {
+        const int width = f_.local_width_, split = width + f_.n_outputs_ * f_.global_width_;
+        vfloat z[lanes], u[lanes], y[lanes];
+        for (int q = 0; q < n_; ++q) {
+            const float *x = local_.data() + q * width, *p = row[q];
+            vfloat at_split{}, at_gate{}, at_machine{};
+            for (int f = 0; f < width; f += lanes) {
+                const vfloat v = load(x + f);
+                at_gate += v * load(p + f);
+                at_machine += v * load(p + width + f);
+                at_split += v * load(p + split + f);
+            }
+            z[q] = at_split, u[q] = at_gate, y[q] = at_machine;
+        }
+        for (int q = n_; q < lanes; ++q) z[q] = u[q] = y[q] = vfloat{};
+        side = sums(z);
+        gate = sums(u);
+        first = f_.quadratic_ ? dots(row, width) : sums(y);
+    }
+
+    // To the children, of which the beginning is fetched. Whether any walk goes on.
+    bool advance(std::int32_t* at, vfloat side) const {
         bool more = false;
-        for (int q = 0; q < lanes; ++q) {
-            next[q] = -1;
-            if (at[q] < 0 || at[q] >= f_.n_inner_) continue;
-            const Node& node = f_.nodes_[at[q]];
-            const float side =
-                dot(local_.data() + q * f_.local_width_, f_.packed_.data() + node.at, f_.local_width_);
-            next[q] = node.children[side > 0.0f];
-            if (next[q] < 0) continue;
-            more = true;
-            fetch(f_.packed_.data() + f_.nodes_[next[q]].at,
-                  (next[q] < f_.n_inner_ ? 2 : 1) * f_.local_width_ + f_.global_width_);
+        alignas(64) float sides[lanes];
+        store(sides, side);
+        for (int q = 0; q < n_; ++q) {
+            at[q] = f_.nodes_[at[q]].children[sides[q] > 0.0f];
+            __builtin_prefetch(f_.packed_.data() + f_.nodes_[at[q]].at);
+            more |= at[q] + 1 < static_cast<std::int32_t>(f_.nodes_.size());
         }
         return more;
     }
 
-    // Of each query with the vector at `offset` behind the split of its node, 0 where it has left the tree.
-    vfloat dots(const std::int32_t* at, const float* x, int width, int offset) const {
-        vfloat partial[lanes];
-        for (int q = 0; q < lanes; ++q) {
-            if (at[q] < 0) {
-                partial[q] = vfloat{};
-                continue;
-            }
-            const float* p =
-                f_.packed_.data() + f_.nodes_[at[q]].at + (at[q] < f_.n_inner_ ? f_.local_width_ : 0);
-            partial[q] = partial_dot(x + q * width, p + offset, width);
-        }
+    // Of what machines multiply with the vector at `offset` in each row.
+    vfloat dots(const float* const* row, int offset) const {
+        const float* x = f_.quadratic_ ? global_.data() : local_.data();
+        vfloat partial[lanes] = {};
+        for (int q = 0; q < n_; ++q)
+            partial[q] = partial_dot(x + static_cast<std::int64_t>(q) * f_.global_width_, row[q] + offset,
+                                     f_.global_width_);
         return sums(partial);
     }
 

@@ -48,8 +48,8 @@ inline void pair_products(const float* x, int n, float* out) {
         for (int j = i; j < n; ++j) *out++ = x[i] * x[j];
 }
 
-// A forest packed in the order in which its numbers are read: of each node the split, the gate and the
-// machines, each padded to whole vectors.
+// A forest packed in the order in which its numbers are read: of each node the gate, the machines and the
+// split, each padded to whole vectors. The last node is where ended walks are: all zeros.
 class Forest {
   public:
     explicit Forest(const ForestView& view);
@@ -63,8 +63,8 @@ class Forest {
   private:
     class Walk;
     struct Node {
-        std::int64_t at;           // its first number in packed_
-        std::int32_t children[2];  // -1: none
+        std::int64_t at;  // its first number in packed_
+        std::int32_t children[2];
     };
     int n_local_, n_outputs_, local_width_, global_width_;
     float sigma_, constant_;
