@@ -29,11 +29,11 @@ _count = [Interval(Integral, 1, None, closed="left")]
 class NSVClassifier(ClassifierMixin, BaseEstimator):
     """Nearest support vectors: answers of a kernel machine, at a cost that follows the difficulty.
 
-    A linear filter answers the easy queries. For the others all kernel values are approximated on
-    a few principal axes, and the support vectors bring in their exact values one by one, nearest
-    first, until the outputs lean so far to one class that their sign is unlikely to turn: as far
-    as no class leaned in vain on the calibration data. Queries that never lean so far get the
-    exact sums.
+    A linear filter answers the easy queries. For the others all kernel values are approximated, on
+    a few principal axes, by landmarks or by an index over the vectors. Then the support vectors
+    bring in their exact values, nearest first, until the outputs lean so far to one class that
+    their sign is unlikely to turn: as far as no class leaned in vain on the calibration data.
+    Queries that never lean so far get the exact sums.
 
     Parameters
     ----------
