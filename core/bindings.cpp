@@ -576,6 +576,7 @@ NB_MODULE(VICINAL_MODULE, m) {
         .def("settle", &EarlyMachineHandle::settle, nb::arg("queries"), nb::arg("n_threads"))
         .def("trace", &EarlyMachineHandle::trace, nb::arg("queries"), nb::arg("embedding"), nb::arg("n_axes"),
              nb::arg("n_steps"), nb::arg("walking"), nb::arg("n_threads"));
+    bind_expansion(m);
     bind_ldkl(m);
     m.def("accept_centres", &accept, nb::arg("candidates"), nb::arg("neighbours"), nb::arg("n_assigned"),
           nb::arg("covered").noconvert(), nb::arg("ranks").noconvert(), nb::arg("owners").noconvert(),

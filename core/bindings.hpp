@@ -70,6 +70,7 @@ inline Rows rows(const In<float, 2>& a) {
     return {a.data(), static_cast<std::int64_t>(a.shape(0)), static_cast<int>(a.shape(1))};
 }
 
+void bind_expansion(nb::module_& m);
 void bind_ldkl(nb::module_& m);
 
 }  // namespace vicinal

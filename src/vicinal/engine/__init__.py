@@ -15,6 +15,8 @@ from vicinal.engine.cpu import (
     accept_centres,
     cross_validate,
     evaluate,
+    expand,
+    kernel_values,
     train,
     train_and_evaluate,
 )
@@ -43,6 +45,8 @@ __all__ = [
     "accept_centres",
     "cross_validate",
     "evaluate",
+    "expand",
+    "kernel_values",
     "train",
     "train_and_evaluate",
 ]

@@ -220,6 +220,30 @@ class EarlyMachine:
         return (type(self), self._arguments)
 
 
+def kernel_values(
+    points: Floats, vectors: Floats, kernel: Metric, out: Floats, *, n_threads: int = 1
+) -> Floats:
+    """Write the kernel values of points with vectors into an array, a row a point."""
+    _core.kernel_values(points, vectors, kernel, out, n_threads)
+    return out
+
+
+def expand(
+    points: Floats,
+    vectors: Floats,
+    coef: NDArray[np.float64],
+    bias: NDArray[np.float64],
+    kernel: Metric,
+    *,
+    n_threads: int = 1,
+) -> NDArray[np.float64]:
+    """Return the outputs of a kernel expansion, a column for each column of coefficients.
+
+    The outputs of a point do not depend on the points that come with it.
+    """
+    return _core.expand(points, vectors, coef, bias, kernel, n_threads)
+
+
 def accept_centres(
     candidates: Codes,
     neighbours: Codes,

@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.callback import CallbackSupportMixin
@@ -22,7 +23,7 @@ from vicinal.local.votes import Decisions, labels
 from vicinal.problem import FLOATS, Doubles, Frame, Problem, make_problem
 from vicinal.sparse.expansion import SharedExpansion
 from vicinal.sparse.placement import Placed
-from vicinal.sparse.primal import Weights
+from vicinal.sparse.primal import Primal, Sides, Weights
 from vicinal.sparse.starts import start_vectors
 
 _FEWEST = 10
@@ -47,6 +48,7 @@ class SparseClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "warm_start": ["boolean"],
         "cache_size": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
     }
 
     expansion_: SharedExpansion
@@ -143,6 +145,17 @@ class SparseClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             "fit_report_": report,
         }
 
+    def _primal(self, problem: Problem) -> Primal:
+        return Primal(
+            Sides.of_classes(problem, self.C),
+            cache_bytes=1e6 * self.cache_size,
+            n_threads=self._n_threads,
+        )
+
+    @property
+    def _n_threads(self) -> int:
+        return int(effective_n_jobs(self.n_jobs))
+
     def _kernel(self) -> Kernel:
         return Kernel(self.kernel, self.gamma, self.degree, self.coef0)
 
@@ -211,7 +224,7 @@ class SparseClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "expansion_")
         data = validate_data(self, X, dtype=FLOATS, reset=False)
-        outputs = self.expansion_.decision(data)
+        outputs = self.expansion_.decision(data, n_threads=self._n_threads)
         return outputs[:, 0] if len(self.classes_) == 2 else outputs
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:

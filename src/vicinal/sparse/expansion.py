@@ -7,34 +7,39 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import gen_batches
 
+from vicinal import engine
 from vicinal.kernels import LINEAR, POLY, RBF, KernelName, Metric, check_polynomial
 from vicinal.problem import Doubles, Floats, Frame
 
 KINDS = {"linear": LINEAR, "rbf": RBF, "poly": POLY}
 
-ROWS = 1024
-"""Points whose kernel values are in memory at a time: they stay in the cache."""
 
-_FEW = 64
-"""So few points are answered in double precision: single rounds by the shape of a product."""
-
-
-def kernel_values(kernel: Metric, points: NDArray[Any], vectors: NDArray[Any]) -> NDArray[Any]:
-    """Return the kernel values of some points with all vectors, by one product."""
+def kernel_values(
+    kernel: Metric,
+    points: NDArray[Any],
+    vectors: NDArray[Any],
+    *,
+    out: NDArray[Any] | None = None,
+    n_threads: int = 1,
+) -> NDArray[Any]:
+    """Return the kernel values of some points with all vectors, in the precision of the points."""
+    if points.dtype == np.float32:
+        if out is None:
+            out = np.empty((len(points), len(vectors)), dtype=np.float32)
+        points, vectors = np.ascontiguousarray(points), np.ascontiguousarray(vectors)
+        return engine.kernel_values(points, vectors, kernel, out, n_threads=n_threads)
     kind, gamma, coef0, degree = kernel
-    values = points @ vectors.T
-    exact = values.dtype.type
+    values = np.matmul(points, vectors.T, out=out)
     if kind == RBF:
-        values *= exact(2 * gamma)
-        values -= exact(gamma) * np.einsum("ij,ij->i", points, points)[:, None]
-        values -= exact(gamma) * np.einsum("ij,ij->i", vectors, vectors)
+        values *= 2 * gamma
+        values -= gamma * np.einsum("ij,ij->i", points, points)[:, None]
+        values -= gamma * np.einsum("ij,ij->i", vectors, vectors)
         np.minimum(values, 0, out=values)  # what rounding leaves of the distance of equal points
         return np.exp(values, out=values)
-    values *= exact(gamma)
+    values *= gamma
     if kind == POLY:
-        values += exact(coef0)
+        values += coef0
         np.power(values, degree, out=values)
     return values
 
@@ -70,23 +75,19 @@ class SharedExpansion:
         """Number of outputs."""
         return len(self.bias)
 
-    def decision(self, X: NDArray[Any]) -> Doubles:
+    def decision(self, X: NDArray[Any], *, n_threads: int = 1) -> Doubles:
         """Return the outputs for points in the user's units."""
-        return self.outputs(self.frame.queries(X))
+        return self.outputs(self.frame.queries(X), n_threads=n_threads)
 
-    def outputs(self, points: NDArray[Any]) -> Doubles:
+    def outputs(self, points: Floats, *, n_threads: int = 1) -> Doubles:
         """Return the outputs for points in the frame."""
-        found = np.empty((len(points), self.n_outputs))
-        dtype = np.float64 if len(points) <= _FEW else np.float32
-        points, vectors = points.astype(dtype, copy=False), self.vectors.astype(dtype, copy=False)
-        coef = self.coef.astype(dtype, copy=False)
-        if self.kernel[0] == LINEAR:
-            normals = (self.kernel[1] * self.vectors.T.astype(np.float64)) @ self.coef
-            return points @ normals.astype(dtype, copy=False) + self.bias
-        for rows in gen_batches(len(points), ROWS):
-            found[rows] = kernel_values(self.kernel, points[rows], vectors) @ coef
-        found += self.bias
-        return found
+        vectors, coef, kernel = self.vectors, np.ascontiguousarray(self.coef), self.kernel
+        if kernel[0] == LINEAR:
+            # One normal for each output says as much as all vectors.
+            normals = kernel[1] * (self.coef.T @ vectors.astype(np.float64))
+            vectors, coef = normals.astype(np.float32), np.eye(self.n_outputs)
+            kernel = (LINEAR, 1.0, 0.0, 1)
+        return engine.expand(points, vectors, coef, self.bias, kernel, n_threads=n_threads)
 
     @classmethod
     def make(

@@ -66,7 +66,7 @@ class _Outer:
 
     def __call__(self, unknowns: Doubles) -> tuple[float, Doubles]:
         placed = self.placed(unknowns)
-        by_vectors, by_gamma = self.primal.gradient(placed.weights)
+        by_vectors, by_gamma = self.primal.gradient(placed.weights, by_gamma=self.learn_gamma)
         flat = by_vectors.ravel() * self._unit
         return placed.weights.value, np.append(flat, by_gamma) if self.learn_gamma else flat
 

@@ -113,10 +113,20 @@ class Primal:
         every pass.
     tol : float
         The objective may end above its minimum by this part.
+    n_threads : int
+        For kernel values; products of matrices use those of BLAS.
     """
 
-    def __init__(self, sides: Sides, *, cache_bytes: float = 500e6, tol: float = 1e-7) -> None:
+    def __init__(
+        self,
+        sides: Sides,
+        *,
+        cache_bytes: float = 500e6,
+        tol: float = 1e-7,
+        n_threads: int = 1,
+    ) -> None:
         self.sides = sides
+        self.n_threads = n_threads
         self.tol = tol
         self.cache_bytes = cache_bytes
         self._cache: NDArray[Any] = np.empty((2, 0, 0))
@@ -162,24 +172,30 @@ class Primal:
                     moved.append(k)
             left = moved
             n_steps += 1
-        self._found = outputs
+        self._pulls = self._loss_slopes(outputs)
         coef = self._inverse_root @ state[:, :m].T
         return Weights(coef, state[:, m].copy(), float(values.sum()), n_steps)
 
-    def gradient(self, weights: Weights) -> tuple[Doubles, float]:
+    def gradient(self, weights: Weights, *, by_gamma: bool = True) -> tuple[Doubles, float]:
         """Return the derivatives of the last minimum by the vectors, and by the log of gamma."""
         kernel, vectors, coef = self._kernel, self._vectors, weights.coef
         pairs = coef @ coef.T
-        by_vectors, by_gamma = pull_back(kernel, pairs, vectors, vectors, self._gram.copy())
-        by_gamma /= 2
-        losses = self._loss_slopes(self._found)
-        coef_t = np.ascontiguousarray(coef.T, dtype=losses.dtype)
+        by_vectors, by_log_gamma = pull_back(kernel, pairs, vectors, vectors, self._gram)
+        by_log_gamma /= 2
+        coef_t = np.ascontiguousarray(coef.T, dtype=self._pulls.dtype)
         for rows, values, _ in self._blocks(features=False):
-            pulls = losses[:, rows].T @ coef_t
-            block = pull_back(kernel, pulls, self.sides.points[rows], self._products_of, values)
+            pulls = self._pulls[:, rows].T @ coef_t
+            block = pull_back(
+                kernel,
+                pulls,
+                self.sides.points[rows],
+                self._products_of,
+                values,
+                by_gamma=by_gamma,
+            )
             by_vectors += block[0]
-            by_gamma += block[1]
-        return by_vectors, by_gamma
+            by_log_gamma += block[1]
+        return by_vectors, by_log_gamma
 
     # --- Kernel values and features -------------------------------------------------------------
 
@@ -187,7 +203,7 @@ class Primal:
         """Take other vectors."""
         points, m = self.sides.points, len(vectors)
         if self._cache.shape[2] != m:
-            n_cached = min(len(points), int(self.cache_bytes // (2 * m * points.itemsize)))
+            n_cached = int(min(len(points), self.cache_bytes / (2 * m * points.itemsize)))
             self._cache = np.empty((2, n_cached, m), dtype=points.dtype)
             self._hessians = [None] * len(self.sides.signs)
         self._kernel, self._vectors = kernel, np.asarray(vectors, dtype=np.float64)
@@ -208,15 +224,20 @@ class Primal:
         n, n_cached, m = len(points), kept_values.shape[0], len(self._vectors)
         inverse_root = self._inverse_root.astype(points.dtype)
         size = max(256, BLOCK_BYTES // (m * points.itemsize))
+        room = np.empty((2, size if n_cached < n else 0, m), dtype=points.dtype)
         for start in [*range(0, n_cached, size), *range(n_cached, n, size)]:
             rows = slice(start, min(start + size, n_cached if start < n_cached else n))
             if start < n_cached and self._is_cached:
                 yield rows, kept_values[rows], kept_features[rows]
                 continue
-            values = kernel_values(self._kernel, points[rows], self._products_of)
-            found = values @ inverse_root if features or start < n_cached else values
-            if start < n_cached:
-                kept_values[rows], kept_features[rows] = values, found
+            values, found = (
+                self._cache[:, rows] if start < n_cached else room[:, : len(points[rows])]
+            )
+            kernel_values(
+                self._kernel, points[rows], self._products_of, out=values, n_threads=self.n_threads
+            )
+            if features or start < n_cached:
+                np.matmul(values, inverse_root, out=found)
             yield rows, values, found
         self._is_cached = True
 

@@ -18,7 +18,6 @@ from vicinal.problem import Problem
 from vicinal.sparse.base import OnStep, SparseClassifier
 from vicinal.sparse.expansion import SharedExpansion
 from vicinal.sparse.placement import Placed, place
-from vicinal.sparse.primal import Primal, Sides
 
 
 class PSKClassifier(SparseClassifier):
@@ -70,6 +69,9 @@ class PSKClassifier(SparseClassifier):
         again when it is needed.
     random_state : int, RandomState instance or None, default=None
         For `init` and for the points held out.
+    n_jobs : int, default=None
+        Threads for kernel values; None means 1 and -1 all cores. Products of matrices use those of
+        BLAS.
 
     Attributes
     ----------
@@ -146,6 +148,7 @@ class PSKClassifier(SparseClassifier):
         warm_start: bool = False,
         cache_size: float = 500,
         random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.n_vectors = n_vectors
         self.fraction = fraction
@@ -165,6 +168,7 @@ class PSKClassifier(SparseClassifier):
         self.warm_start = warm_start
         self.cache_size = cache_size
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     @property
     def _n_steps(self) -> int:
@@ -183,9 +187,8 @@ class PSKClassifier(SparseClassifier):
             stopped = on_step(placed)
             return (judge is not None and judge.has_seen_enough(placed)) or stopped
 
-        primal = Primal(Sides.of_classes(kept, self.C), cache_bytes=1e6 * self.cache_size)
         placed, n_evaluations = place(
-            primal,
+            self._primal(kept),
             start,
             max_iter=self.max_iter,
             tol=self.tol,

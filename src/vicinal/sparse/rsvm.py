@@ -10,7 +10,6 @@ from vicinal.kernels import KernelName
 from vicinal.problem import Problem
 from vicinal.sparse.base import OnStep, SparseClassifier
 from vicinal.sparse.placement import Placed
-from vicinal.sparse.primal import Primal, Sides
 
 
 class RSVMClassifier(SparseClassifier):
@@ -45,6 +44,9 @@ class RSVMClassifier(SparseClassifier):
         again when it is needed.
     random_state : int, RandomState instance or None, default=None
         For `init`.
+    n_jobs : int, default=None
+        Threads for kernel values; None means 1 and -1 all cores. Products of matrices use those of
+        BLAS.
 
     Attributes
     ----------
@@ -97,6 +99,7 @@ class RSVMClassifier(SparseClassifier):
         warm_start: bool = False,
         cache_size: float = 500,
         random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.n_vectors = n_vectors
         self.fraction = fraction
@@ -110,11 +113,10 @@ class RSVMClassifier(SparseClassifier):
         self.warm_start = warm_start
         self.cache_size = cache_size
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def _train(self, problem: Problem, start: Placed, on_step: OnStep) -> tuple[Placed, int]:
-        sides = Sides.of_classes(problem, self.C)
-        primal = Primal(sides, cache_bytes=1e6 * self.cache_size)
-        weights = primal.solve(start.kernel, start.vectors, start.weights)
+        weights = self._primal(problem).solve(start.kernel, start.vectors, start.weights)
         placed = Placed(start.vectors, start.kernel, weights)
         on_step(placed)
         return placed, 1

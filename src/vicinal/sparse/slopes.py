@@ -20,6 +20,8 @@ def pull_back(
     points: NDArray[Any],
     vectors: NDArray[Any],
     values: NDArray[Any],
+    *,
+    by_gamma: bool = True,
 ) -> tuple[NDArray[Any], float]:
     """Return the derivatives of the weighted sum of all kernel values of points with vectors.
 
@@ -32,6 +34,8 @@ def pull_back(
     vectors : array of shape (n_vectors, n_features)
     values : array of shape (n_points, n_vectors)
         The kernel values.
+    by_gamma : bool
+        Whether the second derivative is wanted; else it is 0.
 
     Returns
     -------
@@ -42,9 +46,11 @@ def pull_back(
     if kind == RBF:
         weights *= values
         of_vector = weights.sum(axis=0)
+        by_vectors = 2 * gamma * (weights.T @ points - of_vector[:, None] * vectors)
+        if not by_gamma:
+            return by_vectors, 0.0
         apart = np.log(np.maximum(values, np.finfo(values.dtype).tiny))  # -gamma t
-        by_log_gamma = float(np.vdot(weights, apart))
-        return 2 * gamma * (weights.T @ points - of_vector[:, None] * vectors), by_log_gamma
+        return by_vectors, float(np.vdot(weights, apart))
     weights *= weights.dtype.type(gamma)
     if kind == LINEAR:
         return weights.T @ points, 0.0
