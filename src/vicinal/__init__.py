@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from vicinal.local import KNNSVC, FaLKSVC, FaLKSVCCV, FastLSVC
     from vicinal.neighbors import CoverTree, CoverTreeClassifier, CoverTreeNeighbors
     from vicinal.nsv import KernelMachine, NSVClassifier
-    from vicinal.sparse import PSKClassifier, ReducedSetClassifier, RSVMClassifier
+    from vicinal.sparse import PSKClassifier, ReducedSetClassifier, RSVMClassifier, SKLAClassifier
 
 __version__ = "0.1.0"
 
@@ -26,6 +26,7 @@ __all__ = [
     "PSKClassifier",
     "RSVMClassifier",
     "ReducedSetClassifier",
+    "SKLAClassifier",
     "load",
     "save",
     "to_onnx",

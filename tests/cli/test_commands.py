@@ -98,11 +98,17 @@ def test_train_reports(vicinal, reference):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_trains_predicts_and_tells_of_itself(vicinal, name):
-    special = {"falk-cv": "n_neighbors=[20, 40]", "nsv": "estimator__gamma=100"}
-    special |= {"pskc": "gamma=100", "rsvm": "gamma=100", "reduced-set": "estimator__gamma=100"}
-    settings = ["--set", special.get(name, "n_neighbors=20")]
-    if name in ("pskc", "rsvm", "reduced-set"):
-        settings += ["--set", "n_vectors=150"]
+    few = ("n_vectors=100", "gamma=100")
+    special = {
+        "falk-cv": ("n_neighbors=[20, 40]",),
+        "nsv": ("estimator__gamma=100",),
+        "pskc": few,
+        "rsvm": few,
+        "skla": (*few, "max_iter=2"),
+        "reduced-set": ("n_vectors=150", "estimator__gamma=100"),
+    }
+    chosen = special.get(name, ("n_neighbors=20",))
+    settings = [part for setting in chosen for part in ("--set", setting)]
     done = vicinal("train", "train.svm", "-o", "m", "--model", name, *settings, "--seed", 0)
     assert done.code == 0, done.stderr
     assert vicinal("evaluate", "test.svm", "-m", "m", "--json").json["accuracy"] > 0.6

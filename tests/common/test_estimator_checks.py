@@ -16,7 +16,7 @@ from vicinal import (
 )
 from vicinal.ldkl import LDKLClassifier, LDKLRegressor
 from vicinal.nsv import NSVClassifier
-from vicinal.sparse import PSKClassifier, ReducedSetClassifier, RSVMClassifier
+from vicinal.sparse import PSKClassifier, ReducedSetClassifier, RSVMClassifier, SKLAClassifier
 
 LOCAL_MACHINES = [FaLKSVC(), FastLSVC(), FaLKSVCCV(), KNNSVC()]
 OTHERS = [
@@ -25,6 +25,7 @@ OTHERS = [
     NSVClassifier(),
     PSKClassifier(max_iter=20),
     RSVMClassifier(),
+    SKLAClassifier(max_iter=5),
     ReducedSetClassifier(),
 ]
 
@@ -59,7 +60,7 @@ def expected_failures(estimator):
         return {"check_sample_weight_equivalence_on_dense_data": BATCHES}
     if isinstance(estimator, ReducedSetClassifier):
         return {"check_sample_weight_equivalence_on_dense_data": LIBSVM}
-    if isinstance(estimator, PSKClassifier | RSVMClassifier):
+    if isinstance(estimator, PSKClassifier | RSVMClassifier | SKLAClassifier):
         return {"check_sample_weight_equivalence_on_dense_data": DRAWS_POINTS}
     if hasattr(estimator, "C"):
         return {"check_sample_weight_equivalence_on_dense_data": COUNTS_POINTS}

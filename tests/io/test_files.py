@@ -36,7 +36,7 @@ from vicinal import (
 )
 from vicinal.io import container, describe
 from vicinal.nsv import KernelMachine, NSVClassifier
-from vicinal.sparse import PSKClassifier, ReducedSetClassifier, RSVMClassifier
+from vicinal.sparse import PSKClassifier, ReducedSetClassifier, RSVMClassifier, SKLAClassifier
 
 VERSION_1 = Path(__file__).parent / "version_1.safetensors"
 
@@ -80,6 +80,7 @@ MODELS = [
     ReducedSetClassifier(n_vectors=9, random_state=0),
     PSKClassifier(9, max_iter=5, learn_gamma=True, early_stopping=True, random_state=0),
     make_pipeline(StandardScaler(), PSKClassifier(9, kernel="poly", max_iter=5, random_state=0)),
+    SKLAClassifier(5, max_iter=2, random_state=0),
     RSVMClassifier(init=np.eye(3), class_weight="balanced"),
     make_pipeline(
         MinMaxScaler(),

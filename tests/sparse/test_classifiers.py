@@ -8,7 +8,7 @@ from sklearn.datasets import make_blobs, make_moons
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from vicinal.sparse import PSKClassifier, RSVMClassifier, primal
+from vicinal.sparse import PSKClassifier, RSVMClassifier, SKLAClassifier, primal
 
 BOTH = pytest.mark.parametrize("classifier", [PSKClassifier, RSVMClassifier])
 
@@ -191,3 +191,42 @@ def test_a_fit_that_fails_leaves_the_last_one():
     with pytest.raises(ValueError, match="one class"):
         model.fit(X, np.zeros(100))
     np.testing.assert_array_equal(model.predict(X), before)
+
+
+class Stop:
+    """A callback that ends a fit after some steps."""
+
+    def __init__(self, after):
+        self.after = after
+
+    def setup(self, estimator, context):
+        self.seen = []
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context, *, X=None, fitted_estimator=None):
+        if fitted_estimator is not None:
+            self.seen.append(fitted_estimator.decision_function(X))
+        return len(self.seen) >= self.after
+
+
+@pytest.mark.parametrize("classifier", [PSKClassifier, SKLAClassifier])
+def test_a_callback_sees_every_step_and_may_stop(classifier):
+    X, y = moons(200)
+    stop = Stop(4)
+    model = classifier(6, gamma=2.0, tol=0, random_state=0).set_callbacks(stop).fit(X, y)
+    assert model.n_iter_ == len(model.objective_) == 4
+    np.testing.assert_allclose(stop.seen[3], model.decision_function(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("data", [moons, blobs])
+def test_the_dual_version_lowers_its_objective_too(data):
+    X, y = data(200)
+    fixed = SKLAClassifier(6, gamma=0.5, C=10, max_iter=1, random_state=0).fit(X, y)
+    moved = SKLAClassifier(6, gamma=0.5, C=10, max_iter=15, random_state=0).fit(X, y)
+    assert moved.objective_[-1] < fixed.objective_[-1]
+    assert moved.score(X, y) > 0.9

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.svm import SVC
 
 from vicinal.kernels import LINEAR, POLY, RBF
 from vicinal.sparse.primal import Primal, Sides
+from vicinal.sparse.skla import Dual
 
 KERNELS = {
     "rbf": (RBF, 0.3, 0.0, 1),
@@ -88,3 +90,31 @@ def test_gradient_is_that_of_finite_differences(kernel, n_classes):
         kind, gamma, *rest = kernel
         ends = [primal.solve((kind, gamma * np.exp(s * h), *rest), Z).value for s in (1, -1)]
         assert by_gamma == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-4, abs=1e-4)
+
+
+def test_dual_optimum_is_that_of_the_modified_kernel():
+    data, kernel = sides(n_classes=2), KERNELS["rbf"]
+    Z = np.random.default_rng(1).normal(size=(7, 4))
+    found = Dual(data, svc_tol=1e-6).solve(kernel, Z)
+    psi, K = values_of(kernel, data.points, Z), values_of(kernel, Z, Z)
+    modified = psi @ np.linalg.solve(K, psi.T)
+    svc = SVC(kernel="precomputed", C=1.0, tol=1e-6)
+    svc.fit(modified, data.signs[0], sample_weight=data.costs)
+    outputs = svc.decision_function(modified)
+    np.testing.assert_allclose(psi @ found.coef[:, 0] + found.bias[0], outputs, atol=1e-3)
+    alpha = svc.dual_coef_[0]
+    quadratic = alpha @ modified[np.ix_(svc.support_, svc.support_)] @ alpha
+    short = np.maximum(0, 1 - data.signs[0] * outputs)
+    assert found.value == pytest.approx(0.5 * quadratic + data.costs @ short, rel=1e-4)
+
+
+def test_dual_gradient_is_that_of_finite_differences():
+    data, kernel, rng = sides(), KERNELS["rbf"], np.random.default_rng(1)
+    Z = rng.normal(size=(7, 4))
+    dual = Dual(data, svc_tol=1e-6)
+    by_vectors, _ = dual.gradient(dual.solve(kernel, Z))
+    for _ in range(3):
+        direction, h = rng.normal(size=Z.shape), 1e-3
+        ends = [dual.solve(kernel, Z + side * h * direction).value for side in (1, -1)]
+        slope = (ends[0] - ends[1]) / (2 * h)
+        assert np.vdot(by_vectors, direction) == pytest.approx(slope, rel=1e-2, abs=2e-2)

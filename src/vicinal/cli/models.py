@@ -17,6 +17,7 @@ MODELS = {
     "nsv": "NSVClassifier",
     "pskc": "PSKClassifier",
     "rsvm": "RSVMClassifier",
+    "skla": "SKLAClassifier",
     "reduced-set": "ReducedSetClassifier",
 }
 """The names of estimators, and their classes in `vicinal`."""

@@ -5,6 +5,7 @@ from vicinal.inspection.local_models import LocalModelsDisplay
 from vicinal.inspection.routing import RoutingDisplay
 from vicinal.inspection.selection import SelectionDisplay
 from vicinal.inspection.stopping import StoppingDisplay
+from vicinal.inspection.vector_paths import VectorPathsDisplay
 
 __all__ = [
     "LearningCurve",
@@ -12,4 +13,5 @@ __all__ = [
     "RoutingDisplay",
     "SelectionDisplay",
     "StoppingDisplay",
+    "VectorPathsDisplay",
 ]

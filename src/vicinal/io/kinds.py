@@ -31,7 +31,7 @@ from vicinal.neighbors.index import KDTreeIndex, NeighbourIndex, make_index
 from vicinal.neighbors.metric import FramedMetric
 from vicinal.nsv import KernelMachine, NSVClassifier
 from vicinal.problem import Floats, Frame, Problem
-from vicinal.sparse import PSKClassifier, ReducedSetClassifier, RSVMClassifier
+from vicinal.sparse import PSKClassifier, ReducedSetClassifier, RSVMClassifier, SKLAClassifier
 
 # --- Training data --------------------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ CLASSIFIERS = (FaLKSVC, FastLSVC, FaLKSVCCV, KNNSVC)
 NEIGHBOURS = (CoverTreeClassifier, CoverTreeNeighbors)
 SCALERS = (MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler)
 
-SPARSE = (PSKClassifier, RSVMClassifier, ReducedSetClassifier)
+SPARSE = (PSKClassifier, RSVMClassifier, SKLAClassifier, ReducedSetClassifier)
 
 MODELS = (*CLASSIFIERS, *NEIGHBOURS, *SPARSE, NSVClassifier, KernelMachine, Pipeline)
 """What a file may hold as its model."""

@@ -40,7 +40,7 @@ def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
     Parameters
     ----------
     model : FaLKSVC, FastLSVC, FaLKSVCCV, NSVClassifier, PSKClassifier, RSVMClassifier, \
-ReducedSetClassifier or Pipeline
+SKLAClassifier, ReducedSetClassifier or Pipeline
         A local model must have one machine, or be trained with ``routing="centre"``, which needs no
         training set to find the machine for a query. A :class:`sklearn.pipeline.Pipeline` may have
         a ``StandardScaler``, ``MinMaxScaler``, ``MaxAbsScaler`` or ``RobustScaler`` before it, or
@@ -189,8 +189,8 @@ def _check(scalers: list[Any], classifier: Any) -> None:
     if not isinstance(classifier, CoveredClassifier):
         raise ValueError(
             "to_onnx takes a FaLKSVC, FastLSVC, FaLKSVCCV, NSVClassifier, PSKClassifier,"
-            " RSVMClassifier or ReducedSetClassifier, or a Pipeline that ends in one; got a"
-            f" {type(classifier).__qualname__}."
+            " RSVMClassifier, SKLAClassifier or ReducedSetClassifier, or a Pipeline that ends in"
+            f" one; got a {type(classifier).__qualname__}."
         )
     check_is_fitted(classifier, "models_")
     if not all(map(_knows_the_way, classifier.models_)):

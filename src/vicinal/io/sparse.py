@@ -10,15 +10,21 @@ from vicinal.io.codec import Kind
 from vicinal.io.early import as_recipe, is_finite
 from vicinal.io.records import estimator, record, require
 from vicinal.kernels import LINEAR, POLY
-from vicinal.sparse import PSKClassifier, ReducedSetClassifier, RSVMClassifier, SharedExpansion
+from vicinal.sparse import ReducedSetClassifier, SharedExpansion
+from vicinal.sparse.base import SparseClassifier
+from vicinal.sparse.pskc import PSKClassifier
+from vicinal.sparse.rsvm import RSVMClassifier
+from vicinal.sparse.skla import SKLAClassifier
 
 
 def kinds(scalers: tuple[type, ...]) -> list[Kind]:
     """Return the kinds of everything here, behind known scalers."""
     return [
         record(SharedExpansion, _check_expansion),
-        estimator(PSKClassifier, _check_classifier),
-        estimator(RSVMClassifier, _check_classifier),
+        *(
+            estimator(cls, _check_classifier)
+            for cls in (PSKClassifier, RSVMClassifier, SKLAClassifier)
+        ),
         _of_reduced_set(scalers),
     ]
 
@@ -44,7 +50,7 @@ def _check_expansion(expansion: SharedExpansion) -> None:
     )
 
 
-def _check_classifier(model: PSKClassifier | RSVMClassifier) -> None:
+def _check_classifier(model: SparseClassifier) -> None:
     expansion, n_classes = model.expansion_, len(model.classes_)
     require(type(expansion) is SharedExpansion, "expansion_ is of a wrong type")
     require(model.classes_.ndim == 1 and n_classes >= 2, "there are no classes")
