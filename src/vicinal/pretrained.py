@@ -26,6 +26,17 @@ def unwrapped(estimator: BaseEstimator) -> tuple[tuple[Any, ...], BaseEstimator]
     return tuple(steps), estimator
 
 
+def weights_of_machine(estimator: BaseEstimator, sample_weight: Any) -> dict[str, Any]:
+    """Return the argument that hands weights to a machine, or to the last step of a pipeline."""
+    if sample_weight is None:
+        return {}
+    name = "sample_weight"
+    while isinstance(estimator, Pipeline):
+        last, estimator = estimator.steps[-1]
+        name = f"{last}__{name}"
+    return {name: sample_weight}
+
+
 def check_svc(svc: SVC | NuSVC, kernels: tuple[str, ...], purpose: str) -> None:
     """Raise unless a fitted machine has dense support vectors and one of some kernels."""
     name = type(svc).__name__

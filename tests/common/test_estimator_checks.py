@@ -58,7 +58,7 @@ BATCHES = "Batches are drawn: a weight of two is not a point that is there twice
 def expected_failures(estimator):
     if isinstance(estimator, LDKLClassifier | LDKLRegressor):
         return {"check_sample_weight_equivalence_on_dense_data": BATCHES}
-    if isinstance(estimator, ReducedSetClassifier):
+    if isinstance(estimator, NSVClassifier | ReducedSetClassifier):
         return {"check_sample_weight_equivalence_on_dense_data": LIBSVM}
     if isinstance(estimator, PSKClassifier | RSVMClassifier | SKLAClassifier):
         return {"check_sample_weight_equivalence_on_dense_data": DRAWS_POINTS}

@@ -167,6 +167,16 @@ def test_pickle_and_clone():
     np.testing.assert_array_equal(again.predict(QUERIES), model.predict(QUERIES))
 
 
+def test_weights_are_the_estimators():
+    weights = np.where(np.arange(len(Y)) % 3 == 0, 0.05, 1.0)
+    model = NSVClassifier(SVC(), random_state=0).fit(X, Y, weights)
+    scaled = NSVClassifier(make_pipeline(StandardScaler(), SVC())).fit(X, Y, sample_weight=weights)
+    expected = SVC().fit(X, Y, weights).dual_coef_
+    np.testing.assert_array_equal(model.estimator_.dual_coef_, expected)
+    expected = SVC().fit(StandardScaler().fit_transform(X), Y, weights).dual_coef_
+    np.testing.assert_array_equal(scaled.estimator_[-1].dual_coef_, expected)
+
+
 class TestFidelity:
     def test_queries_like_the_calibration_data(self):
         model = NSVClassifier(SVC(C=10), random_state=0).fit(X, Y)

@@ -21,6 +21,7 @@ from vicinal.nsv.fidelity import Fidelity, Usual, check
 from vicinal.nsv.model import Answers, NearestVectors
 from vicinal.nsv.search import Settings, calibrate
 from vicinal.nsv.subjects import Subject, is_frozen
+from vicinal.pretrained import weights_of_machine
 from vicinal.problem import FLOATS
 
 _count = [Interval(Integral, 1, None, closed="left")]
@@ -197,7 +198,12 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(
-        self, X: ArrayLike, y: ArrayLike | None = None, *, X_calibration: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_calibration: ArrayLike | None = None,
     ) -> Self:
         """Fit the estimator, unless it is frozen, and gather its thresholds.
 
@@ -206,6 +212,8 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
             May be absent where the estimator is frozen.
+        sample_weight : array-like of shape (n_samples,), default=None
+            For the fit of the estimator, if there is any. Thresholds take every point for one.
         X_calibration : array-like of shape (n_calibration_samples, n_features), default=None
             Queries like those to come; None takes X. Labels are not needed: what counts is what
             the machine says.
@@ -220,7 +228,9 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         else:
             data, y = validate_data(self, X, y, dtype=FLOATS)
             check_classification_targets(y)
-        fitted = estimator if is_frozen(estimator) else clone(estimator).fit(data, y)
+        fitted = estimator
+        if not is_frozen(estimator):
+            fitted = clone(estimator).fit(data, y, **weights_of_machine(estimator, sample_weight))
         subject = Subject.of(fitted)
         if X_calibration is not None:
             data = validate_data(self, X_calibration, dtype=FLOATS, reset=False)

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, NuSVC
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -18,7 +17,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal.local.votes import Decisions, combine_pairs, labels
-from vicinal.pretrained import check_svc, pair_biases, pair_coefficients, unwrapped
+from vicinal.pretrained import (
+    check_svc,
+    pair_biases,
+    pair_coefficients,
+    unwrapped,
+    weights_of_machine,
+)
 from vicinal.problem import FLOATS
 from vicinal.sparse.expansion import SharedExpansion
 from vicinal.sparse.reduction import Reduction, Start, merged, reduce_expansion
@@ -153,7 +158,7 @@ class ReducedSetClassifier(ClassifierMixin, BaseEstimator):
         else:
             data, y = validate_data(self, X, y, dtype=FLOATS)
             check_classification_targets(y)
-            weights = _weights_of_machine(estimator, sample_weight)
+            weights = weights_of_machine(estimator, sample_weight)
             fitted = clone(estimator).fit(data, y, **weights)
         steps, svc = unwrapped(fitted)
         reduction = self._reduced(svc)
@@ -240,14 +245,3 @@ def expansion_of(svc: BaseEstimator) -> tuple[SharedExpansion, NDArray[np.intp]]
         degree=svc.degree,
     )
     return merged(whole, np.repeat(np.arange(len(svc.classes_)), svc.n_support_))
-
-
-def _weights_of_machine(estimator: BaseEstimator, sample_weight: Any) -> dict[str, Any]:
-    """Return the argument that hands weights to a machine, or to the last step of a pipeline."""
-    if sample_weight is None:
-        return {}
-    name = "sample_weight"
-    while isinstance(estimator, Pipeline):
-        last, estimator = estimator.steps[-1]
-        name = f"{last}__{name}"
-    return {name: sample_weight}
