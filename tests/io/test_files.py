@@ -72,6 +72,8 @@ MODELS = [
         random_state=0,
     ),
     NSVClassifier(NuSVC(nu=0.2, kernel="poly", coef0=1), n_components=1, max_disagreement=None),
+    NSVClassifier(embedding="kernel_pca", max_disagreement=None, n_components=5, random_state=0),
+    NSVClassifier(embedding="index", max_disagreement=None, random_state=0),
     NSVClassifier(SVC(kernel="linear"), random_state=0),
     NSVClassifier(FaLKSVC(20), random_state=0),
     NSVClassifier(EXPANSION, max_disagreement=None, n_components=2, order="tug_of_war"),
@@ -324,7 +326,7 @@ def test_damaged_files(saved):
         assert "damaged is no usable model: " in str(error.value), kind
 
 
-@pytest.mark.parametrize("model", MODELS[:11] + MODELS[-14:], ids=str)
+@pytest.mark.parametrize("model", MODELS, ids=str)
 @pytest.mark.filterwarnings("ignore")  # of NumPy, about numbers that a file made up
 def test_forged_files(model, tmp_path):
     """A checksum is no proof of good will: a file that holds one may still hold anything."""
