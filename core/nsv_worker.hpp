@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "gram.hpp"
@@ -349,8 +350,12 @@ class EarlyMachine::Worker {
         scores[lane] = -infinity;
         store(&scores_[at], scores);
         heads_[head] = largest(scores);
-        cumulative_[a] += m_.weight_[at + lane];
+        burden(a, m_.weight_[at + lane]);
         return at + lane;
+    }
+    // However heavy, a class that has vectors left weighs less than infinity.
+    void burden(int a, float weight) {
+        cumulative_[a] = std::min(cumulative_[a] + weight, std::numeric_limits<float>::max());
     }
     int best_head(int first, int last) const {
         vfloat four[4] = {splat(-infinity), splat(-infinity), splat(-infinity), splat(-infinity)};
@@ -394,7 +399,7 @@ class EarlyMachine::Worker {
             add(g, a, row < a ? row : row + 1,
                 sum(change * load(&m_.support_[static_cast<std::size_t>(row) * places_ + at])));
         heads_[head] = -infinity;
-        cumulative_[a] += m_.centre_weight_[head];
+        burden(a, m_.centre_weight_[head]);
         n_touched_ += m_.in_block_[head];
     }
 

@@ -221,3 +221,10 @@ def test_nothing_is_read_outside_for_queries_out_of_reach(kernel, value):
         for embedding, n_steps in [("pca", 60), ("kernel_pca", 60), ("index", n_blocks(arguments))]:
             leaders, _ = machine.trace(queries, embedding, 6, n_steps, walking)
             assert ((leaders >= 0) & (leaders < 3)).all()
+
+
+def test_weights_that_add_up_to_infinity():
+    (vectors, class_sv, support, *rest), queries = random_machine(2)
+    machine = EarlyMachine(vectors, class_sv, support * np.float32(3e38), *rest)
+    leaders, _ = machine.trace(queries, "pca", 6, 60, Walking(balanced=True))
+    assert np.isin(leaders, [0, 1]).all()
