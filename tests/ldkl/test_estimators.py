@@ -194,6 +194,12 @@ def test_bad_sharpness(moons, sharpness):
         short(sharpness=sharpness).fit(X, y)
 
 
+def test_the_best_of_some_starts(moons):
+    X, _, y, _ = moons
+    one, many = (short(2, n_init=n, max_iter=10).fit(X, y) for n in (1, 5))
+    assert many.loss_curve_[-1] <= one.loss_curve_[-1]
+
+
 class TestPrune:
     def test_nothing_vanishes(self):
         forest = random_forest(depths=(3, 4))

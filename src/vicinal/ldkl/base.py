@@ -57,6 +57,7 @@ class LocalDeepMachine(BaseEstimator):
         "learning_rate": [_positive],
         "batch_size": [StrOptions({"auto"}), _count],
         "max_iter": [StrOptions({"auto"}), _count],
+        "n_init": [_count],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [_count],
@@ -130,15 +131,20 @@ class LocalDeepMachine(BaseEstimator):
         if self.warm_start and previous is not None:
             self._check_same(previous, n_features, n_outputs)
             # What is sharp stays sharp: softened again, it would be learned anew.
-            sharpness = (sharpness[1], sharpness[1])
+            schedule = self._schedule(len(samples.points), (sharpness[1], sharpness[1]))
             soft = previous
+            history = self._train(soft, samples, schedule, random_state, on_held_out)
         else:
             constant = self.constant
             if constant == "auto":
                 constant = self._choose_constant(samples, n_outputs, score, random_state)
-            soft = self._start(n_features, n_outputs, random_state, constant)
-        schedule = self._schedule(len(samples.points), sharpness)
-        history = self._train(soft, samples, schedule, random_state, on_held_out)
+            schedule = self._schedule(len(samples.points), sharpness)
+            found = []
+            for _ in range(self.n_init):
+                soft = self._start(n_features, n_outputs, random_state, constant)
+                history = self._train(soft, samples, schedule, random_state, on_held_out)
+                found.append((soft, history))
+            soft, history = min(found, key=lambda of: of[1].badness)
         self._set_model(soft, frame)
         self._soft = soft if self.warm_start else None
         self.n_iter_ = len(history.losses)

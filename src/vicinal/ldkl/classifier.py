@@ -66,6 +66,9 @@ class LDKLClassifier(ClassifierMixin, LocalDeepMachine):
         Samples of a step; "auto" takes 2,048, less if there are few.
     max_iter : int or "auto", default="auto"
         Passes over the data; "auto" takes 20, more if there are few samples.
+    n_init : int, default=1
+        Starts, of which the best is kept, by the score on held out samples if there are any and
+        otherwise by the loss. Small trees vary most from start to start.
     early_stopping : bool, default=False
         Whether to hold samples out, to end once their score no longer improves, and to keep the
         best trees.
@@ -142,6 +145,7 @@ class LDKLClassifier(ClassifierMixin, LocalDeepMachine):
         learning_rate: float = 0.02,
         batch_size: int | Literal["auto"] = "auto",
         max_iter: int | Literal["auto"] = "auto",
+        n_init: int = 1,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
@@ -164,6 +168,7 @@ class LDKLClassifier(ClassifierMixin, LocalDeepMachine):
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.max_iter = max_iter
+        self.n_init = n_init
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change

@@ -34,6 +34,7 @@ class LDKLRegressor(RegressorMixin, LocalDeepMachine):
     learning_rate : float, default=0.02
     batch_size : int or "auto", default="auto"
     max_iter : int or "auto", default="auto"
+    n_init : int, default=1
     early_stopping : bool, default=False
     validation_fraction : float, default=0.1
     n_iter_no_change : int, default=10
@@ -91,6 +92,7 @@ class LDKLRegressor(RegressorMixin, LocalDeepMachine):
         learning_rate: float = 0.02,
         batch_size: int | Literal["auto"] = "auto",
         max_iter: int | Literal["auto"] = "auto",
+        n_init: int = 1,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
@@ -111,6 +113,7 @@ class LDKLRegressor(RegressorMixin, LocalDeepMachine):
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.max_iter = max_iter
+        self.n_init = n_init
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change

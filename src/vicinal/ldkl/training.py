@@ -77,6 +77,13 @@ class History:
     losses: list[float] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
 
+    @property
+    def badness(self) -> float:
+        """By what descents are compared: the best score, or else the last loss."""
+        if self.scores:
+            return -max(self.scores)
+        return self.losses[-1] if self.losses else np.inf
+
 
 def train(
     forest: SoftForest,
