@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from sklearn.svm import SVC
 
 from vicinal import (
     KNNSVC,
@@ -11,6 +12,7 @@ from vicinal import (
     FaLKSVC,
     FaLKSVCCV,
     FastLSVC,
+    NSVClassifier,
 )
 
 
@@ -36,6 +38,20 @@ def estimators(n_jobs):
         "FaLKSVCCV",
         FaLKSVCCV((50, 100), C=(1, 16), n_centres=4, random_state=1, n_jobs=n_jobs),
     )
+    for embedding, n_regions in (("pca", 1), ("kernel_pca", 1), ("index", 2)):
+        yield (
+            f"NSVClassifier {embedding}",
+            NSVClassifier(
+                SVC(C=4.0, gamma=0.5),
+                max_disagreement=None,
+                embedding=embedding,
+                n_components=4,
+                n_regions=n_regions,
+                linear_filter=False,
+                random_state=0,
+                n_jobs=n_jobs,
+            ),
+        )
     yield "CoverTreeClassifier", CoverTreeClassifier(7, n_jobs=n_jobs)
 
 
