@@ -17,8 +17,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal.engine import LocalDescent, LocalForm, LocalShape, SoftForest
+from vicinal.ldkl.blend import Blend, SoftBlend, start_blend
 from vicinal.ldkl.forest import Forest, LDKLModel
-from vicinal.ldkl.training import History, Samples, Schedule, train
+from vicinal.ldkl.training import History, Samples, Schedule, Soft, train
 from vicinal.problem import FLOATS, Codes, Doubles, Floats, Frame
 
 Score = Callable[[Floats, Samples], float]
@@ -29,6 +30,7 @@ _CONSTANTS = (0.25, 1.0, 4.0)
 _TRIAL = 20_000
 
 _LARGEST_BATCH = 2048
+_FEWEST_EPOCHS = 40
 _FEWEST_STEPS = 3000
 """Small data are passed more often, in smaller batches."""
 
@@ -67,7 +69,7 @@ class LocalDeepMachine(BaseEstimator):
     }
 
     model_: LDKLModel
-    _soft: SoftForest | None
+    _soft: Soft | None
 
     @property
     def _n_threads(self) -> int:
@@ -88,7 +90,7 @@ class LocalDeepMachine(BaseEstimator):
         n_steps = -(-n_samples // batch)
         n_epochs = self.max_iter
         if n_epochs == "auto":
-            n_epochs = max(20, -(-_FEWEST_STEPS // n_steps))
+            n_epochs = max(_FEWEST_EPOCHS, -(-_FEWEST_STEPS // n_steps))
         return Schedule(n_epochs, batch, self.learning_rate, sharpness)
 
     def _sharpness(self) -> tuple[float, float]:
@@ -101,17 +103,17 @@ class LocalDeepMachine(BaseEstimator):
         return self.sharpness
 
     def _start(
-        self,
-        n_features: int,
-        n_outputs: int,
-        random_state: np.random.RandomState,
-        constant: float,
-    ) -> SoftForest:
-        """Return trees that have learned nothing yet."""
+        self, points: Floats, n_outputs: int, random_state: np.random.RandomState, constant: float
+    ) -> Soft:
+        """Return what has learned nothing yet."""
         form = LocalForm(
             self.sigma, constant, self.global_features == "quadratic", self.compositional
         )
-        forest = SoftForest(LocalShape(self.n_trees, self.depth, n_outputs, n_features), form)
+        if (embedding := getattr(self, "embedding", "tree")) != "tree":
+            n_machines = 2**self.depth - 1
+            return start_blend(embedding, n_machines, n_outputs, points, form, random_state)
+        shape = LocalShape(self.n_trees, self.depth, n_outputs, points.shape[1])
+        forest = SoftForest(shape, form)
         size = 1 / np.sqrt(forest.n_local)
         forest.splits[...] = random_state.normal(0, size, forest.splits.shape)
         forest.gates[...] = random_state.normal(0, size, forest.gates.shape)
@@ -126,10 +128,9 @@ class LocalDeepMachine(BaseEstimator):
         if self.early_stopping:
             samples, held_out = _split(samples, self.validation_fraction, random_state)
             on_held_out = partial(self._score_on, held_out, score)
-        n_features = samples.points.shape[1]
         previous = getattr(self, "_soft", None)
         if self.warm_start and previous is not None:
-            self._check_same(previous, n_features, n_outputs)
+            self._check_same(previous, samples.points.shape[1], n_outputs)
             # What is sharp stays sharp: softened again, it would be learned anew.
             schedule = self._schedule(len(samples.points), (sharpness[1], sharpness[1]))
             soft = previous
@@ -141,7 +142,7 @@ class LocalDeepMachine(BaseEstimator):
             schedule = self._schedule(len(samples.points), sharpness)
             found = []
             for _ in range(self.n_init):
-                soft = self._start(n_features, n_outputs, random_state, constant)
+                soft = self._start(samples.points, n_outputs, random_state, constant)
                 history = self._train(soft, samples, schedule, random_state, on_held_out)
                 found.append((soft, history))
             soft, history = min(found, key=lambda of: of[1].badness)
@@ -153,11 +154,11 @@ class LocalDeepMachine(BaseEstimator):
 
     def _train(
         self,
-        soft: SoftForest,
+        soft: Soft,
         samples: Samples,
         schedule: Schedule,
         random_state: np.random.RandomState,
-        score: Callable[[SoftForest], float] | None = None,
+        score: Callable[[Soft], float] | None = None,
     ) -> History:
         return train(
             soft,
@@ -170,8 +171,8 @@ class LocalDeepMachine(BaseEstimator):
             n_threads=self._n_threads,
         )
 
-    def _score_on(self, held_out: Samples, score: Score, soft: SoftForest) -> float:
-        scores = Forest.of(soft).score(held_out.points, n_threads=self._n_threads)
+    def _score_on(self, held_out: Samples, score: Score, soft: Soft) -> float:
+        scores = _harden(soft).score(held_out.points, n_threads=self._n_threads)
         return score(scores, held_out)
 
     def _choose_constant(
@@ -189,7 +190,7 @@ class LocalDeepMachine(BaseEstimator):
         found = []
         for constant in _CONSTANTS:
             again = np.random.RandomState(0)  # runs differ in the constant alone
-            soft = self._start(few.points.shape[1], n_outputs, again, constant)
+            soft = self._start(few.points, n_outputs, again, constant)
             self._train(soft, few, schedule, again)
             found.append(self._score_on(held_out, score, soft))
         return _CONSTANTS[int(np.argmax(found))]
@@ -199,7 +200,7 @@ class LocalDeepMachine(BaseEstimator):
         if first:
             random_state = check_random_state(self.random_state)
             constant = 1.0 if self.constant == "auto" else self.constant
-            self._soft = self._start(samples.points.shape[1], n_outputs, random_state, constant)
+            self._soft = self._start(samples.points, n_outputs, random_state, constant)
             self.n_iter_ = 0
             self.loss_curve_ = []
         soft = self._soft
@@ -217,11 +218,13 @@ class LocalDeepMachine(BaseEstimator):
         self.n_iter_ += 1
         self.loss_curve_ += history.losses
 
-    def _set_model(self, soft: SoftForest, frame: Frame) -> None:
-        self.model_ = LDKLModel(frame, Forest.of(soft))
+    def _set_model(self, soft: Soft, frame: Frame) -> None:
+        self.model_ = LDKLModel(frame, _harden(soft))
         self.cost_ = self.model_.forest.cost
 
-    def _check_same(self, soft: SoftForest, n_features: int, n_outputs: int) -> None:
+    def _check_same(self, soft: Soft, n_features: int, n_outputs: int) -> None:
+        if isinstance(soft, SoftBlend):
+            raise ValueError("warm_start goes on with trees only: use embedding='tree'.")
         now = LocalShape(self.n_trees, self.depth, n_outputs, n_features)
         if now != soft.shape:
             raise ValueError(
@@ -243,6 +246,8 @@ class LocalDeepMachine(BaseEstimator):
         self : object
         """
         check_is_fitted(self, "model_")
+        if not isinstance(self.model_.forest, Forest):
+            raise ValueError("Only trees can be pruned: use embedding='tree'.")
         self.model_ = LDKLModel(self.model_.frame, self.model_.forest.prune(tolerance))
         self.cost_ = self.model_.forest.cost
         self._soft = None  # training needs complete trees
@@ -254,9 +259,15 @@ class LocalDeepMachine(BaseEstimator):
         return self.model_.score(data, n_threads=self._n_threads)
 
 
-def depth_for(cost: float, n_trees: int, n_outputs: int) -> int:
+def _harden(soft: Soft) -> Forest | Blend:
+    return soft.harden() if isinstance(soft, SoftBlend) else Forest.of(soft)
+
+
+def depth_for(cost: float, n_trees: int, n_outputs: int, *, embedding: str = "tree") -> int:
     """Return the deepest trees that cost at most so many dot products together."""
     depth = int((cost / n_trees + 1) // (2 + n_outputs))
+    if embedding != "tree":  # all of 2**depth - 1 machines are met
+        depth = int(np.log2(cost / (1 + n_outputs) + 1))
     if depth < 1:
         raise ValueError(
             f"cost={cost} is too little: a tree of one node costs {1 + n_outputs} dot products,"

@@ -48,6 +48,10 @@ class LDKLClassifier(ClassifierMixin, LocalDeepMachine):
     loss : {"logistic", "hinge", "squared_hinge"}, default="logistic"
         For more than two classes the softmax, and the hinges of the margin to the strongest rival;
         all classes share the trees.
+    embedding : {"tree", "softmax", "anchors"}, default="tree"
+        What blends the machines. "softmax" and "anchors" are there for comparison: as many
+        machines side by side, all of which a query meets, blended by learned gates as in localised
+        multiple kernel learning, or by fixed anchors as in locally linear support vector machines.
     global_features : {"linear", "quadratic"}, default="linear"
         What the machines of the nodes multiply: the features, or the products of all pairs.
     compositional : bool, default=False
@@ -65,7 +69,7 @@ class LDKLClassifier(ClassifierMixin, LocalDeepMachine):
     batch_size : int or "auto", default="auto"
         Samples of a step; "auto" takes 2,048, less if there are few.
     max_iter : int or "auto", default="auto"
-        Passes over the data; "auto" takes 20, more if there are few samples.
+        Passes over the data; "auto" takes 40, more if there are few samples.
     n_init : int, default=1
         Starts, of which the best is kept, by the score on held out samples if there are any and
         otherwise by the loss. Small trees vary most from start to start.
@@ -125,6 +129,7 @@ class LDKLClassifier(ClassifierMixin, LocalDeepMachine):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LocalDeepMachine._parameter_constraints,
         "loss": [StrOptions({"logistic", "hinge", "squared_hinge"})],
+        "embedding": [StrOptions({"tree", "softmax", "anchors"})],
         "class_weight": [StrOptions({"balanced"}), dict, None],
     }
 
@@ -134,6 +139,7 @@ class LDKLClassifier(ClassifierMixin, LocalDeepMachine):
         *,
         n_trees: int = 1,
         loss: Literal["logistic", "hinge", "squared_hinge"] = "logistic",
+        embedding: Literal["tree", "softmax", "anchors"] = "tree",
         global_features: Literal["linear", "quadratic"] = "linear",
         compositional: bool = False,
         sigma: float = 1.0,
@@ -157,6 +163,7 @@ class LDKLClassifier(ClassifierMixin, LocalDeepMachine):
         self.depth = depth
         self.n_trees = n_trees
         self.loss = loss
+        self.embedding = embedding
         self.global_features = global_features
         self.compositional = compositional
         self.sigma = sigma
@@ -198,7 +205,8 @@ class LDKLClassifier(ClassifierMixin, LocalDeepMachine):
         classifier : LDKLClassifier
         """
         n_outputs = 1 if n_classes == 2 else n_classes
-        depth = depth_for(cost * n_outputs, n_trees, n_outputs)
+        embedding = parameters.get("embedding", "tree")
+        depth = depth_for(cost * n_outputs, n_trees, n_outputs, embedding=embedding)
         return cls(depth, n_trees=n_trees, **parameters)
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from vicinal import engine
 from vicinal.engine import LocalForm, SoftForest
+from vicinal.ldkl.blend import Blend
 from vicinal.problem import Codes, Floats, Frame
 
 
@@ -158,11 +159,12 @@ class LDKLModel:
     Parameters
     ----------
     frame : Frame
-    forest : Forest
+    forest : Forest or Blend
+        Trees, or machines side by side.
     """
 
     frame: Frame
-    forest: Forest
+    forest: Forest | Blend
 
     def score(self, X: NDArray[Any], *, n_threads: int = 1) -> Floats:
         """Return the scores of rows in the user's units."""

@@ -18,10 +18,15 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from vicinal.engine import LocalDescent, SoftForest
+from vicinal.ldkl.blend import SoftBlend
 from vicinal.problem import Floats
 
 _MOST_RESCUES = 8
 """After that many lowered rates a descent that still diverges is given up."""
+
+
+Soft = SoftForest | SoftBlend
+"""What can be trained."""
 
 
 class Samples(NamedTuple):
@@ -86,13 +91,13 @@ class History:
 
 
 def train(
-    forest: SoftForest,
+    forest: Soft,
     samples: Samples,
     descent: LocalDescent,
     schedule: Schedule,
     random_state: np.random.RandomState,
     *,
-    score: Callable[[SoftForest], float] | None = None,
+    score: Callable[[Soft], float] | None = None,
     patience: int = 10,
     n_threads: int = 1,
 ) -> History:
