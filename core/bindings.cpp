@@ -19,6 +19,7 @@
 #include "local_svm.hpp"
 #include "neighbours.hpp"
 #include "nsv.hpp"
+#include "sieve.hpp"
 #include "smo.hpp"
 
 using namespace vicinal;
@@ -80,6 +81,17 @@ class NeighbourIndex {
         });
     }
 
+    // Lets a scan answer queries for one neighbour by a sieve.
+    void sift(const In<double, 2>& axes, const In<double, 1>& origin, int n_threads) {
+        const auto d = static_cast<std::size_t>(metric_.d);
+        require(scan_ && metric_.kernel.euclidean(), "only a Euclidean scan has a sieve");
+        require(axes.shape(0) == Sieve::n_axes && axes.shape(1) == d && origin.shape(0) == d,
+                "the axes of a sieve do not fit the points");
+        with_team(n_threads, [&](Team& team) {
+            sieve_ = std::make_unique<Sieve>(rows(points_), axes.data(), origin.data(), team);
+        });
+    }
+
     nb::tuple query(const In<float, 2>& queries, int k, int n_threads) const {
         require(static_cast<int>(queries.shape(1)) == metric_.d,
                 "queries and points differ in their number of features");
@@ -90,7 +102,10 @@ class NeighbourIndex {
         const std::int64_t n_distances = with_team(n_threads, [&](Team& team) {
             const Neighbourhoods out{squared.data(), index.data()};
             if (tree_) return tree_->query(rows(queries), k, out, team);
-            scan_->query(rows(queries), k, out, team);
+            if (k == 1 && sieve_)
+                sieve_->query(rows(queries), squared.data(), index.data(), team);
+            else
+                scan_->query(rows(queries), k, out, team);
             return static_cast<std::int64_t>(n) * rows(points_).n;
         });
         const auto width = static_cast<std::size_t>(k);
@@ -122,6 +137,7 @@ class NeighbourIndex {
     Metric metric_;
     std::unique_ptr<CoverTree> tree_;
     std::unique_ptr<Scan> scan_;
+    std::unique_ptr<Sieve> sieve_;
 };
 
 nb::dict tree_state(const NeighbourIndex& index) {
@@ -550,6 +566,7 @@ NB_MODULE(VICINAL_MODULE, m) {
     m.attr("DUPLICATE") = static_cast<std::int64_t>(CoverTree::duplicate);
 
     m.attr("MOST_ITERATIONS") = Smo::most_iterations;
+    m.attr("SIEVE_AXES") = Sieve::n_axes;
 
     nb::class_<NeighbourIndex>(m, "NeighbourIndex")
         .def(nb::init<In<float, 2>, const std::string&, double, const KernelTuple&, int>(), nb::arg("points"),
@@ -557,6 +574,7 @@ NB_MODULE(VICINAL_MODULE, m) {
         .def("query", &NeighbourIndex::query, nb::arg("queries"), nb::arg("k"), nb::arg("n_threads"))
         .def("query_radius", &NeighbourIndex::query_radius, nb::arg("queries"), nb::arg("radius"),
              nb::arg("n_threads"))
+        .def("sift", &NeighbourIndex::sift, nb::arg("axes"), nb::arg("origin"), nb::arg("n_threads"))
         .def("levels", [](const NeighbourIndex& i) { return copy_of(i.tree().state().levels, i.n()); })
         .def("parents", [](const NeighbourIndex& i) { return copy_of(i.tree().state().parents, i.n()); })
         .def("base", [](const NeighbourIndex& i) { return i.tree().state().base; })

@@ -17,6 +17,7 @@ from vicinal.engine.cpu import (
     evaluate,
     expand,
     kernel_values,
+    sieve_axes,
     train,
     train_and_evaluate,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "evaluate",
     "expand",
     "kernel_values",
+    "sieve_axes",
     "train",
     "train_and_evaluate",
 ]

@@ -24,6 +24,9 @@ DUPLICATE: int = _core.DUPLICATE
 MOST_ITERATIONS: int = _core.MOST_ITERATIONS
 """The solver gives up on a problem after about as many."""
 
+_SAMPLE = 4096
+"""Points that the axes of a sieve are found from, at most about."""
+
 Floats = NDArray[np.float32]
 Codes = NDArray[np.int32]
 Arrays = dict[str, NDArray[Any]]
@@ -50,7 +53,9 @@ class NeighbourIndex:
     Parameters
     ----------
     points : float32 array of shape (n_points, n_features)
-    structure : {"tree", "scan"}
+    structure : {"tree", "scan", "sieve"}
+        A sieve is a scan that answers queries for one neighbour faster, where a few axes hold most
+        of the variance.
     base : float, optional
         Base of the tree's levels, above 1; chosen from the data by default.
     metric : tuple
@@ -62,7 +67,7 @@ class NeighbourIndex:
         self,
         points: Floats,
         *,
-        structure: Literal["tree", "scan"] = "tree",
+        structure: Literal["tree", "scan", "sieve"] = "tree",
         base: float | None = None,
         metric: Metric = EUCLIDEAN,
         n_threads: int = 1,
@@ -70,7 +75,11 @@ class NeighbourIndex:
         self.points = points
         self.structure = structure
         self.metric = metric
-        self._index = _core.NeighbourIndex(points, structure, base or 0.0, metric, n_threads)
+        searched = "scan" if structure == "sieve" else structure
+        self._index = _core.NeighbourIndex(points, searched, base or 0.0, metric, n_threads)
+        if structure == "sieve":
+            axes, origin, _ = sieve_axes(points)
+            self._index.sift(axes, origin, n_threads)
 
     def query(self, queries: Floats, k: int, *, n_threads: int = 1) -> tuple[Floats, Codes]:
         """Return squared distances and indices of the k nearest, by distance and then index."""
@@ -104,6 +113,8 @@ class NeighbourIndex:
 
     def state(self) -> dict[str, Any]:
         """Return what has to be kept of the index beside the points."""
+        if self.structure == "sieve":
+            return {"structure": "scan", "metric": self.metric, "sieve": True}
         built = self._index.state() if self.structure == "tree" else {}
         return {"structure": self.structure, "metric": self.metric, **built}
 
@@ -111,7 +122,8 @@ class NeighbourIndex:
     def from_state(cls, points: Floats, state: Mapping[str, Any], *, n_threads: int = 1) -> Self:
         """Return the index whose state was kept, without building it again."""
         if state["structure"] == "scan":
-            return cls(points, structure="scan", metric=state["metric"], n_threads=n_threads)
+            structure: Any = "sieve" if state.get("sieve") else "scan"
+            return cls(points, structure=structure, metric=state["metric"], n_threads=n_threads)
         self = cls.__new__(cls)
         self.points = points
         self.structure = state["structure"]
@@ -129,6 +141,16 @@ class NeighbourIndex:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the points and the state."""
         return (type(self).from_state, (self.points, self.state()))
+
+
+def sieve_axes(points: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """Return the axes and the origin of a sieve, and the share of the variance that they hold."""
+    sample = points[:: -(-len(points) // _SAMPLE)].astype(np.float64)
+    origin = sample.mean(axis=0)
+    sample -= origin
+    variances, axes = np.linalg.eigh(sample.T @ sample)
+    share = variances[-_core.SIEVE_AXES :].sum() / max(variances.sum(), np.finfo(np.float64).tiny)
+    return np.ascontiguousarray(axes.T[-_core.SIEVE_AXES :][::-1]), origin, float(share)
 
 
 class EarlyMachine:

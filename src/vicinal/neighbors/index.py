@@ -82,14 +82,20 @@ def fastest(tree: engine.NeighbourIndex, k: int, *, n_threads: int = 1) -> engin
     """
     points = tree.points
     n_points, n_features = points.shape
+    flat = k == 1 and tree.metric == EUCLIDEAN and n_features >= 32 and n_points >= 128
+    sifted = flat and engine.sieve_axes(points)[2] >= 0.6
+    structure: Literal["scan", "sieve"] = "sieve" if sifted else "scan"
     k = min(k + 1, n_points)  # the nearest of an indexed point is the point itself
     n_distances = tree.count_distances(points[:: -(-n_points // 32)], k)
     tree_ns = n_distances * (8.0 + 0.12 * n_features) + 60.0 * k
     insertions = k * (1.0 + np.log(n_points / k))
-    scan_ns = n_points * (0.05 + 0.0165 * n_features) + 37.0 * insertions
+    n_numbers = 16 if sifted else n_features
+    scan_ns = n_points * (0.05 + 0.0165 * n_numbers) + 37.0 * insertions
     if tree_ns <= scan_ns:
         return tree
-    return engine.NeighbourIndex(points, structure="scan", metric=tree.metric, n_threads=n_threads)
+    return engine.NeighbourIndex(
+        points, structure=structure, metric=tree.metric, n_threads=n_threads
+    )
 
 
 class KDTreeIndex:
