@@ -31,9 +31,11 @@ from scipy.optimize import minimize
 from sklearn.cluster import KMeans
 from sklearn.utils import gen_batches
 
-from vicinal.kernels import LINEAR, POLY, RBF, Metric
+from vicinal.kernels import LINEAR
 from vicinal.problem import Doubles, Floats
 from vicinal.sparse.expansion import SharedExpansion, kernel_values
+from vicinal.sparse.slopes import pull_back
+from vicinal.sparse.starts import shares
 
 Start = Literal["k-means", "random"]
 
@@ -126,42 +128,36 @@ class _Error:
     """
 
     def __init__(self, whole: SharedExpansion) -> None:
-        self._whole = whole
+        self._kernel, self._points = whole.kernel, whole.vectors
         self._coef = whole.coef.astype(np.float32)
         self.at_vectors = whole.outputs(whole.vectors)
         squared_length = float(np.sum(whole.coef * (self.at_vectors - whole.bias)))
         self._scale = max(squared_length, 1e-300)
 
     def __call__(self, flat: Doubles) -> tuple[float, Doubles]:
-        kernel, points = self._whole.kernel, self._whole.vectors
-        Z = flat.reshape(-1, points.shape[1])
+        Z = flat.reshape(-1, self._points.shape[1])
         single = Z.astype(np.float32)
-        K_zz, cross = _gram(kernel, Z), self._cross(single)
+        K_zz, cross = kernel_values(self._kernel, Z, Z), self._cross(single)
         coef = _solve(K_zz, cross)
-        value = -float(np.sum(coef * cross))
         # Z moves K_zx, of which the error has -2 b' K_zx a, and K_zz, of which it has b' K_zz b.
-        gradient = 2 * _moved(kernel, Z, Z, K_zz, coef @ coef.T)
-        for rows in gen_batches(len(points), _ROWS):
-            values = kernel_values(kernel, single, points[rows])
-            weights = coef.astype(np.float32) @ self._coef[rows].T
-            gradient -= 2 * _moved(kernel, single, points[rows], values, weights)
-        return value / self._scale, gradient.ravel() / self._scale
+        gradient, _ = pull_back(self._kernel, 2 * coef @ coef.T, Z, Z, K_zz, by_gamma=False)
+        for rows in gen_batches(len(self._points), _ROWS):
+            points = self._points[rows]
+            values = kernel_values(self._kernel, points, single)
+            weights = self._coef[rows] @ (-2 * coef).astype(np.float32).T
+            gradient += pull_back(self._kernel, weights, points, single, values, by_gamma=False)[0]
+        return -float(np.sum(coef * cross)) / self._scale, gradient.ravel() / self._scale
 
     def coefficients(self, Z: Doubles) -> Doubles:
         """Return the best coefficients of some vectors."""
-        return _solve(_gram(self._whole.kernel, Z), self._cross(Z.astype(np.float32)))
+        return _solve(kernel_values(self._kernel, Z, Z), self._cross(Z.astype(np.float32)))
 
     def _cross(self, Z: Floats) -> Doubles:
         """Return K_zx a."""
-        points = self._whole.vectors
         cross = np.zeros((len(Z), self._coef.shape[1]))
-        for rows in gen_batches(len(points), _ROWS):
-            cross += kernel_values(self._whole.kernel, Z, points[rows]) @ self._coef[rows]
+        for rows in gen_batches(len(self._points), _ROWS):
+            cross += kernel_values(self._kernel, self._points[rows], Z).T @ self._coef[rows]
         return cross
-
-
-def _gram(kernel: Metric, Z: Doubles) -> Doubles:
-    return kernel_values(kernel, Z, Z)
 
 
 def _solve(K: Doubles, right: Doubles) -> Doubles:
@@ -171,19 +167,6 @@ def _solve(K: Doubles, right: Doubles) -> Doubles:
     return solution
 
 
-def _moved(
-    kernel: Metric, Z: NDArray[Any], X: NDArray[Any], values: NDArray[Any], weights: NDArray[Any]
-) -> NDArray[Any]:
-    """Return the gradient in Z of the sum of ``weights * values``, kernel values of Z and X."""
-    kind, gamma, coef0, degree = kernel
-    if kind == RBF:
-        pull = weights * values
-        return 2 * gamma * (pull @ X - pull.sum(axis=1)[:, None] * Z)
-    assert kind == POLY
-    slope = kernel_values((POLY, gamma, coef0, degree - 1), Z, X)
-    return degree * gamma * ((weights * slope) @ X)
-
-
 def start_vectors(
     whole: SharedExpansion,
     n_vectors: int,
@@ -191,32 +174,20 @@ def start_vectors(
     start: Start,
     random_state: np.random.RandomState,
 ) -> Doubles:
-    """Return vectors to start from: each class has a share by its weight, one at least."""
+    """Return vectors to start from: each class has a share, one at least."""
     points, weights = whole.vectors.astype(np.float64), np.abs(whole.coef).sum(axis=1)
     if groups is None or len(np.unique(groups)) > n_vectors:
         groups = np.zeros(len(points), dtype=np.intp)
     _, members = np.unique(groups, return_inverse=True)
-    sizes = np.bincount(members)
-    shares = _shares(np.bincount(members, weights=weights), sizes, n_vectors)
     parts = []
-    for group, n in enumerate(shares):
+    for group, n in enumerate(shares(np.bincount(members), n_vectors)):
         own = members == group
-        if start == "random" or n == sizes[group]:
-            likely = weights[own] / weights[own].sum() if (weights[own] > 0).sum() >= n else None
-            parts.append(points[own][random_state.choice(sizes[group], n, replace=False, p=likely)])
+        if start == "random" or n == own.sum():
+            parts.append(points[own][random_state.permutation(own.sum())[:n]])
         else:
             clusters = KMeans(n, n_init=1, max_iter=20, random_state=random_state)
             parts.append(clusters.fit(points[own], sample_weight=weights[own]).cluster_centers_)
     return np.concatenate(parts)
-
-
-def _shares(weights: NDArray[Any], most: NDArray[Any], total: int) -> NDArray[np.intp]:
-    """Divide a number among groups, in proportion but for at least one and at most some each."""
-    shares = np.ones(len(weights), dtype=np.intp)
-    for _ in range(total - len(weights)):
-        hungry = np.where(shares < most, weights / (shares + 0.5), -1.0)
-        shares[np.argmax(hungry)] += 1
-    return shares
 
 
 def _leading_directions(whole: SharedExpansion, n_vectors: int) -> Reduction:
