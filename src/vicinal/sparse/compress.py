@@ -27,7 +27,7 @@ from vicinal.sparse.reduced_set import ReducedSetClassifier
 Model = TypeVar("Model", bound=CoveredClassifier)
 
 _FIRST, _GROWTH = 10, 1.5
-_LOCAL_SIZES = (16, 32, 48)
+_LOCAL_SIZES = (16, 32, 48, 64)
 
 
 @validate_params(
@@ -57,8 +57,8 @@ def compress(
         Fitted. It stays as it is. A :class:`sklearn.pipeline.Pipeline` may end in one of these.
     n_vectors : int or list of int, default=None
         Numbers of vectors to try for each machine; the smallest one that serves is taken, and a
-        machine that none serves is kept whole. None tries 16, 32 and 48 for the machines of a
-        cover, and for an SVC from 10 upwards, each half as many more.
+        machine that none serves is kept whole. None tries 16, 32, 48 and 64 for the machines
+        of a cover, and for an SVC from 10 upwards, each half as many more.
     max_loss : float, default=0.003
         By how much the share of right answers may fall. It is measured, and with one standard error
         added to what was measured must not exceed this.

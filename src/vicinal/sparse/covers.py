@@ -25,6 +25,9 @@ from vicinal.sparse.lessons import Trial, small_machines
 _LEFT_OUT = 5
 """Without other points to measure by, one training point of so many is left out of the lessons."""
 
+_GOOD = 0.005
+"""With a misfit below this, a machine is not tried in larger sizes."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -74,10 +77,12 @@ def compress_cover(
     if measured is None:
         learned[::_LEFT_OUT] = False
         measured = problem.points[~learned], problem.targets[~learned]
-    trials = [
-        small_machines(model, size, learned, random_state.randint(2**31), n_threads)
-        for size in sizes
-    ]
+    trials: list[Trial] = []
+    wanted = np.ones(len(model.machines), dtype=bool)
+    for size in sizes:
+        seed = random_state.randint(2**31)
+        trials.append(small_machines(model, size, wanted, learned, seed, n_threads))
+        wanted[trials[-1].numbers[trials[-1].misfit <= _GOOD]] = False
     choice, loss = _choose(model, trials, max_loss, *measured, n_threads=n_threads)
     tried = np.unique(np.concatenate([trial.numbers for trial in trials]))
     n_whole = int((choice[tried] == len(trials)).sum())

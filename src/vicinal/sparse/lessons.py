@@ -54,14 +54,32 @@ class Trial:
 
 
 def small_machines(
-    model: LocalModel, size: int, learned: NDArray[np.bool_], seed: int, n_threads: int
+    model: LocalModel,
+    size: int,
+    wanted: NDArray[np.bool_],
+    learned: NDArray[np.bool_],
+    seed: int,
+    n_threads: int,
 ) -> Trial:
-    """Train small machines in the place of all that have more vectors than they."""
+    """Train small machines in the place of some, if those have more vectors than they.
+
+    Parameters
+    ----------
+    model : LocalModel
+    size : int
+        Vectors of each; at least as many as it knows classes.
+    wanted : bool array of shape (n_machines,)
+    learned : bool array of shape (n_points,)
+        The training points to learn from.
+    seed : int
+    n_threads : int
+    """
     machines = model.machines
     n_classes = np.diff(machines.class_ptr)
     large = machines.n_support > np.maximum(size, n_classes)
     if model.kernel.kind == LINEAR:
         large = machines.n_support > n_classes * (n_classes - 1) // 2
+    large &= wanted
     around, apart, unit = _around(model, learned, n_threads)
     jobs = []
     for c in np.unique(n_classes[large]):
