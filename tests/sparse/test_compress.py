@@ -64,6 +64,14 @@ def test_the_model_itself_stays_as_it_is(pair):
     assert hasattr(model, "owners_")
     assert not hasattr(smaller, "owners_")
     assert "compression" not in model.fit_report_
+    np.testing.assert_array_equal(smaller.centres_, model.centres_)
+    made_of, of = smaller.models_[0], model.models_[0]
+    assert made_of.problem.n_rows == len(X)
+    for attribute in ("points", "targets", "rows"):
+        np.testing.assert_array_equal(
+            getattr(made_of.problem, attribute)[made_of.cover.centres],
+            getattr(of.problem, attribute)[of.cover.centres],
+        )
     assert (smaller.n_support_ <= model.n_support_).all()
     np.testing.assert_array_equal(smaller.fit(X, y).predict(Q), model.predict(Q))
 

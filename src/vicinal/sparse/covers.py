@@ -15,11 +15,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal.local.cover import Cover
 from vicinal.local.machines import Machines
 from vicinal.local.model import LocalModel
 from vicinal.local.votes import winners
-from vicinal.problem import Codes, Floats, Problem
+from vicinal.problem import Codes, Floats
 from vicinal.sparse.lessons import Trial, small_machines
 
 _LEFT_OUT = 5
@@ -130,18 +129,17 @@ def _choose(
 
 
 def _assembled(model: LocalModel, trials: list[Trial], choice: NDArray[np.intp]) -> LocalModel:
-    """Return the cover with the machines chosen, its points being their vectors and the centres."""
+    """Return the cover with the machines chosen, its points being the centres and all vectors."""
     problem, cover = model.problem, model.cover
     whole = np.flatnonzero(choice == len(trials))
     kept = model.machines.take(whole)
     used, place = np.unique(kept.sv, return_inverse=True)
     n_centres = len(cover.centres)
+    old = np.concatenate([cover.centres, used])
     parts = [replace(kept, sv=(place + n_centres).astype(np.int32))]
-    points = [problem.points[cover.centres], problem.points[used]]
-    targets = [problem.targets[cover.centres], problem.targets[used]]
+    points, targets = [problem.points[old]], [problem.targets[old]]
     owners = [np.arange(n_centres, dtype=np.int32), cover.owners[used]]
-    numbers = [whole]
-    n_points = n_centres + len(used)
+    numbers, n_points = [whole], len(old)
     for at, trial in enumerate(trials):
         rows = np.flatnonzero(choice[trial.numbers] == at)
         if not len(rows):
@@ -154,20 +152,20 @@ def _assembled(model: LocalModel, trials: list[Trial], choice: NDArray[np.intp])
         numbers.append(trial.numbers[rows])
         n_points += len(chosen.sv)
     order = np.argsort(np.concatenate(numbers), kind="stable")
+    owner_of = np.concatenate(owners)
+    # Vectors that are no training points come, if from anywhere, from the centre's neighbourhood.
+    rows_of = problem.rows[np.concatenate([old, cover.centres[owner_of[len(old) :]]])]
+    made_of = replace(
+        problem,
+        points=np.concatenate(points),
+        targets=np.concatenate(targets).astype(np.int32),
+        weights=np.ones(n_points, dtype=np.float32),
+        rows=rows_of,
+    )
+    centres = np.arange(n_centres, dtype=np.int32)
     return replace(
         model,
-        problem=_problem_of(problem, np.concatenate(points), np.concatenate(targets)),
-        cover=Cover(np.arange(n_centres, dtype=np.int32), np.concatenate(owners), cover.n_assigned),
+        problem=made_of,
+        cover=replace(cover, centres=centres, owners=owner_of),
         machines=Machines.concatenate(parts).take(order),
-    )
-
-
-def _problem_of(problem: Problem, points: Floats, targets: Codes) -> Problem:
-    return replace(
-        problem,
-        points=np.ascontiguousarray(points),
-        targets=targets.astype(np.int32),
-        weights=np.ones(len(points), dtype=np.float32),
-        rows=np.arange(len(points), dtype=np.int32),
-        n_rows=len(points),
     )
