@@ -154,7 +154,9 @@ class Lesson:
         """Return the best coefficients and biases of a pair, and what they leave of its outputs."""
         targets = self.outputs[:, :, pair]
         mask = takes_part.astype(np.float32)
-        K = np.concatenate([K * mask[:, None], np.ones((*K.shape[:2], 1), np.float32)], axis=2)
+        if not takes_part.all():
+            K = K * mask[:, None]
+        K = np.concatenate([K, np.ones((*K.shape[:2], 1), np.float32)], axis=2)
         n = K.shape[2]
         fixed = np.zeros((len(K), n, n))
         fixed[:, :-1, :-1] = penalty * (mask[:, :, None] * mask[:, None])
@@ -181,12 +183,18 @@ class Lesson:
 
     def _kernel(self, X: Floats, Z: Floats, gamma: Doubles) -> tuple[Floats, Floats]:
         """Return kernel values, and their derivatives by dot products."""
-        dots = X @ Z.transpose(0, 2, 1)
+        values = X @ Z.transpose(0, 2, 1)  # dot products, in whose place the others come
         wide = gamma.astype(np.float32)[:, None, None]
         if self.kernel.kind == RBF:
             of_points, of_vectors = (np.einsum("bnd,bnd->bn", part, part) for part in (X, Z))
-            squared = of_points[:, :, None] + of_vectors[:, None] - 2 * dots
-            K = np.exp(-wide * np.maximum(squared, 0))
-            return K, 2 * wide * K
-        inner, degree = wide * dots + np.float32(self.kernel.coef0), self.kernel.degree
-        return inner**degree, degree * wide * inner ** (degree - 1)
+            values *= 2
+            values -= of_points[:, :, None]
+            values -= of_vectors[:, None]
+            np.minimum(values, 0, out=values)
+            values *= wide
+            np.exp(values, out=values)
+            return values, 2 * wide * values
+        values *= wide
+        values += np.float32(self.kernel.coef0)
+        degree = self.kernel.degree
+        return values**degree, degree * wide * values ** (degree - 1)
