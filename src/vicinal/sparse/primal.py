@@ -89,12 +89,15 @@ class Weights:
         Of the objective, summed over the outputs.
     n_steps : int
         Newton's.
+    theta : float64 array of shape (n_vectors, n_outputs) or None
+        The coefficients in the coordinates of the solver, from which it starts for other vectors.
     """
 
     coef: Doubles
     bias: Doubles
     value: float
     n_steps: int
+    theta: Doubles | None = None
 
     @classmethod
     def none(cls, n_vectors: int, n_outputs: int) -> Weights:
@@ -122,7 +125,7 @@ class Primal:
         sides: Sides,
         *,
         cache_bytes: float = 500e6,
-        tol: float = 1e-7,
+        tol: float = 1e-6,
         n_threads: int = 1,
     ) -> None:
         self.sides = sides
@@ -138,8 +141,10 @@ class Primal:
         n_outputs, m = len(self.sides.signs), len(vectors)
         state = np.zeros((n_outputs, m + 1))  # θ and the bias
         if start is not None and start.coef.shape == (m, n_outputs):
-            state[:, :m] = (self._root @ start.coef).T
-            state[:, m] = start.bias
+            # Coefficients of vectors that nearly meet are large and cancel, which they no longer do
+            # when vectors move; θ is never longer than the objective allows.
+            theta = self._root @ start.coef if start.theta is None else start.theta
+            state[:, :m], state[:, m] = theta.T, start.bias
         outputs = self._outputs(state)
         values = np.array([self._value(k, state[k], outputs[k]) for k in range(n_outputs)])
         left, before = list(range(n_outputs)), np.full(n_outputs, np.inf)
@@ -149,12 +154,12 @@ class Primal:
             outdated = [k for k in left if self._hessians[k] is None]
             self._refresh(outdated, outputs)
             steps, decrements = self._steps(slopes)
-            open_ = [k for k in left if decrements[k] > self.tol * values[k]]
+            open_ = [k for k in left if decrements[k] > self.tol * values.sum()]
             poor = [k for k in open_ if k not in outdated and decrements[k] > _FALLS * before[k]]
             if poor:
                 self._refresh(poor, outputs)
                 steps, decrements = self._steps(slopes)
-                open_ = [k for k in open_ if decrements[k] > self.tol * values[k]]
+                open_ = [k for k in open_ if decrements[k] > self.tol * values.sum()]
             before = decrements
             if not open_:
                 break
@@ -174,7 +179,8 @@ class Primal:
             n_steps += 1
         self._pulls = self._loss_slopes(outputs)
         coef = self._inverse_root @ state[:, :m].T
-        return Weights(coef, state[:, m].copy(), float(values.sum()), n_steps)
+        theta, bias = state[:, :m].T.copy(), state[:, m].copy()
+        return Weights(coef, bias, float(values.sum()), n_steps, theta)
 
     def gradient(self, weights: Weights, *, by_gamma: bool = True) -> tuple[Doubles, float]:
         """Return the derivatives of the last minimum by the vectors, and by the log of gamma."""
