@@ -192,3 +192,41 @@ def test_expansion_is_shared_by_all_pairs():
     assert type(model.expansion_) is SharedExpansion
     assert model.expansion_.vectors.shape == (6, X.shape[1])
     assert model.expansion_.coef.shape == (6, 3)
+
+
+class Stop:
+    """A callback that ends a fit after some steps."""
+
+    def __init__(self, after):
+        self.after = after
+
+    def setup(self, estimator, context):
+        self.seen = []
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context, *, X=None, fitted_estimator=None):
+        if fitted_estimator is not None:
+            self.seen.append(fitted_estimator.decision_function(X))
+        return len(self.seen) >= self.after
+
+
+def test_a_callback_sees_every_step_and_may_stop():
+    X, y = make_moons(200, noise=0.2, random_state=0)
+    stop = Stop(4)
+    model = ReducedSetClassifier(SVC(), 6, tol=0, random_state=0).set_callbacks(stop).fit(X, y)
+    assert model.n_iter_ == 4
+    np.testing.assert_allclose(stop.seen[3], model.decision_function(X), atol=1e-6)
+
+
+def test_a_fit_that_fails_leaves_the_model_as_it_was():
+    X, y = make_moons(200, noise=0.2, random_state=0)
+    model = ReducedSetClassifier(random_state=0).fit(X, y)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="class"):
+        model.fit(X, np.zeros(200))
+    np.testing.assert_array_equal(model.predict(X), before)

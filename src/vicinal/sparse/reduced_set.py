@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
+from sklearn.callback import CallbackSupportMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.svm import SVC, NuSVC
 from sklearn.utils import check_random_state
@@ -16,6 +18,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from vicinal.local.progress import Progress, all_or_nothing, hook_arguments
 from vicinal.local.votes import Decisions, combine_pairs, labels
 from vicinal.pretrained import (
     check_svc,
@@ -26,10 +29,10 @@ from vicinal.pretrained import (
 )
 from vicinal.problem import FLOATS
 from vicinal.sparse.expansion import SharedExpansion
-from vicinal.sparse.reduction import Reduction, Start, merged, reduce_expansion
+from vicinal.sparse.reduction import OnStep, Reduction, Start, merged, reduce_expansion
 
 
-class ReducedSetClassifier(ClassifierMixin, BaseEstimator):
+class ReducedSetClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Reduced sets: a trained support vector machine, said again in a few vectors.
 
     The vectors need not be training points: they move until their span holds as much as it can of
@@ -104,6 +107,10 @@ class ReducedSetClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
+    classes_: NDArray[Any]
+    expansion_: SharedExpansion
+    steps_: tuple[Any, ...]
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "predict"]), None],
         "n_vectors": [Interval(Integral, 1, None, closed="left"), None],
@@ -151,28 +158,45 @@ class ReducedSetClassifier(ClassifierMixin, BaseEstimator):
         -------
         self : ReducedSetClassifier
         """
+        hooks = hook_arguments(self, X, y, sample_weight)
+        context = self._init_callback_context(max_subtasks=self.max_iter)
+        context.call_on_fit_task_begin(**hooks)
+        with all_or_nothing(self):
+            fitted = self._estimator(X, y, sample_weight)
+            steps, svc = unwrapped(fitted)
+            progress = Progress(context, "steps", self.max_iter, hooks)
+
+            def attributes(reduction: Reduction) -> dict[str, Any]:
+                return {
+                    "estimator_": fitted,
+                    "steps_": steps,
+                    "classes_": svc.classes_,
+                    "n_support_": len(svc.support_),
+                    "n_vectors_": reduction.expansion.n_vectors,
+                    "reconstruction_error_": reduction.error,
+                    "n_iter_": reduction.n_iter,
+                    "expansion_": reduction.expansion,
+                }
+
+            def on_step(n_steps: int, so_far: Callable[[], Reduction]) -> bool:
+                return progress.reach(n_steps / self.max_iter, lambda: attributes(so_far()))
+
+            self.__dict__.update(attributes(self._reduced(svc, on_step)))
+            progress.reach(1.0)
+            context.call_on_fit_task_end(**hooks, reconstruction_attributes={})
+        return self
+
+    def _estimator(self, X: ArrayLike, y: Any, sample_weight: Any) -> Any:
+        """Return the estimator, fitted."""
         estimator = SVC() if self.estimator is None else self.estimator
         if isinstance(estimator, FrozenEstimator):
             validate_data(self, X, dtype=FLOATS)
-            fitted = estimator
-        else:
-            data, y = validate_data(self, X, y, dtype=FLOATS)
-            check_classification_targets(y)
-            weights = weights_of_machine(estimator, sample_weight)
-            fitted = clone(estimator).fit(data, y, **weights)
-        steps, svc = unwrapped(fitted)
-        reduction = self._reduced(svc)
-        self.estimator_ = fitted
-        self.steps_ = steps
-        self.classes_: NDArray[Any] = svc.classes_
-        self.n_support_ = len(svc.support_)
-        self.n_vectors_ = reduction.expansion.n_vectors
-        self.reconstruction_error_ = reduction.error
-        self.n_iter_ = reduction.n_iter
-        self.expansion_: SharedExpansion = reduction.expansion
-        return self
+            return estimator
+        data, y = validate_data(self, X, y, dtype=FLOATS)
+        check_classification_targets(y)
+        return clone(estimator).fit(data, y, **weights_of_machine(estimator, sample_weight))
 
-    def _reduced(self, svc: Any) -> Reduction:
+    def _reduced(self, svc: Any, on_step: OnStep) -> Reduction:
         whole, groups = expansion_of(svc)
         n_vectors = self.n_vectors or max(1, round(self.fraction * whole.n_vectors))
         if n_vectors > whole.n_vectors:
@@ -189,6 +213,7 @@ class ReducedSetClassifier(ClassifierMixin, BaseEstimator):
             max_iter=self.max_iter,
             tol=self.tol,
             random_state=check_random_state(self.random_state),
+            on_step=on_step,
         )
 
     def decision_function(self, X: ArrayLike) -> Decisions:

@@ -21,6 +21,7 @@ B. Schölkopf, A. Smola: Learning with kernels, MIT Press 2002, chapter 18.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -44,6 +45,10 @@ _ROWS = 4096
 
 _RIDGE = 1e-8
 """Of the diagonal of K_zz: vectors that meet share their coefficient."""
+
+
+OnStep = Callable[[int, Callable[[], "Reduction"]], bool]
+"""Hears of the number of steps and how to make what they have found; says whether to stop."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,7 @@ def reduce_expansion(
     max_iter: int = 100,
     tol: float = 1e-5,
     random_state: np.random.RandomState,
+    on_step: OnStep = lambda n_steps, so_far: False,
 ) -> Reduction:
     """Say an expansion in fewer vectors.
 
@@ -90,6 +96,8 @@ def reduce_expansion(
         Of L-BFGS: how many steps, and the decrease that is not worth another, relative to the
         squared length of the whole weights.
     random_state : RandomState
+    on_step : callable
+        Is told of every step of L-BFGS.
     """
     if whole.kernel[0] == LINEAR:
         return _leading_directions(whole, n_vectors)
@@ -97,19 +105,32 @@ def reduce_expansion(
         return Reduction(whole, 0.0, 1)
     start_at = start_vectors(whole, n_vectors, groups, start, random_state)
     error = _Error(whole)
+    n_steps = 0
+
+    def reduction(flat: Doubles) -> Reduction:
+        Z = flat.reshape(start_at.shape)
+        smaller = replace(whole, vectors=Z.astype(np.float32), coef=error.coefficients(Z))
+        # What is lost need not have mean zero: the mean output at the support vectors is kept.
+        lost = error.at_vectors - smaller.outputs(whole.vectors)
+        bias = whole.bias + np.average(lost, axis=0, weights=np.abs(whole.coef))
+        left = max(0.0, 1.0 + error(flat)[0])
+        return Reduction(replace(smaller, bias=bias), left, max(1, n_steps))
+
+    def after_step(flat: Doubles) -> None:
+        nonlocal n_steps
+        n_steps += 1
+        if on_step(n_steps, lambda: reduction(flat)):
+            raise StopIteration
+
     found = minimize(
         error,
         start_at.ravel(),
         jac=True,
         method="L-BFGS-B",
+        callback=after_step,
         options={"maxiter": max_iter, "ftol": tol, "gtol": 0.0},
     )
-    Z = found.x.reshape(start_at.shape)
-    smaller = replace(whole, vectors=Z.astype(np.float32), coef=error.coefficients(Z))
-    # What is lost need not have mean zero: the mean output at the support vectors is kept.
-    lost = error.at_vectors - smaller.outputs(whole.vectors)
-    bias = whole.bias + np.average(lost, axis=0, weights=np.abs(whole.coef))
-    return Reduction(replace(smaller, bias=bias), max(0.0, 1.0 + found.fun), int(found.nit))
+    return reduction(found.x)
 
 
 def merged(whole: SharedExpansion, groups: NDArray[Any]) -> tuple[SharedExpansion, NDArray[Any]]:
