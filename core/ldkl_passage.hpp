@@ -219,29 +219,63 @@ class Passage {
     void part(const Descent& how, int low, int high) {
         int at = (end_[high - 1] + slack - 1) / slack * slack;  // a level starts a group of its own
         grow(at, 2 * (end_[high - 1] - begin_[low]));
+        const float threshold = how.paths ? how.threshold : -1.0f;
         for (int k = low; k < high; ++k)
             for (int side = 0; side < 2; ++side) {
-                const int child = 2 * k + 1 + side, first = at;
-                std::int32_t* link = side ? right_.data() : left_.data();
-                const auto follow = [&](float threshold) {
-                    at = first;
-                    for (int e = begin_[k]; e < end_[k]; ++e) {
-                        const float share = 0.5f * (side ? 1.0f + split_[e] : 1.0f - split_[e]);
-                        const float flow = flow_[e] * share * (f_->compositional ? gate_[e] : 1.0f);
-                        const bool kept = std::abs(flow) > threshold;
-                        flow_[at] = flow;
-                        sample_[at] = sample_[e];
-                        node_[at] = child;
-                        link[e] = kept ? at : -1;
-                        at += kept;
-                    }
-                };
-                follow(how.paths ? how.threshold : -1.0f);
+                const int child = 2 * k + 1 + side;
+                begin_[child] = at;
                 // Of a node that most reach all are computed: the product costs less than the list.
-                if (how.dense && full(k) && at - first < n_ && 2 * (at - first) >= n_) follow(-1.0f);
-                begin_[child] = first;
+                const bool whole =
+                    full(k) && (!how.paths || (how.dense && 2 * n_kept(k, side, threshold) >= n_));
+                at = whole ? follow_all(k, side, at) : follow(k, side, at, threshold);
                 end_[child] = at;
             }
+    }
+
+    // How much arrives at a child of sixteen pairs from e on.
+    vfloat flow_on(int e, int side) const {
+        const vfloat t = load(split_.data() + e);
+        const vfloat share = 0.5f * (side ? 1.0f + t : 1.0f - t), flow = load(flow_.data() + e) * share;
+        return f_->compositional ? flow * load(gate_.data() + e) : flow;
+    }
+
+    int n_kept(int k, int side, float threshold) const {
+        vint kept{};
+        for (int e = begin_[k]; e < end_[k]; e += lanes) {
+            const vfloat flow = flow_on(e, side);
+            kept -= (max(flow, -flow) > splat(threshold)) & (lane_index() < splat(end_[k] - e));
+        }
+        int n = 0;
+        for (int i = 0; i < lanes; ++i) n += kept[i];
+        return n;
+    }
+
+    int follow_all(int k, int side, int at) {
+        auto& link = side ? right_ : left_;
+        const int child = 2 * k + 1 + side, n = end_[k] - begin_[k];
+        for (int i = 0; i < n; i += lanes) {
+            const vint index = lane_index() + i;
+            store(flow_.data() + at + i, flow_on(begin_[k] + i, side));
+            store(sample_.data() + at + i, index);
+            store(node_.data() + at + i, splat(child));
+        }
+        for (int i = 0; i < n; ++i) link[begin_[k] + i] = at + i;
+        return at + n;
+    }
+
+    int follow(int k, int side, int at, float threshold) {
+        std::int32_t* link = side ? right_.data() : left_.data();
+        for (int e = begin_[k]; e < end_[k]; ++e) {
+            const float share = 0.5f * (side ? 1.0f + split_[e] : 1.0f - split_[e]);
+            const float flow = flow_[e] * share * (f_->compositional ? gate_[e] : 1.0f);
+            const bool kept = std::abs(flow) > threshold;
+            flow_[at] = flow;
+            sample_[at] = sample_[e];
+            node_[at] = 2 * k + 1 + side;
+            link[e] = kept ? at : -1;
+            at += kept;
+        }
+        return at;
     }
 
     // The coefficients of a group of pairs, all children of which are done.

@@ -26,6 +26,7 @@ void add_rows(const std::vector<Passage>& passages, int node, const Sum* sums, i
               const RowOf& row) {
     vfloat total[K][V] = {};
     for (const Passage& passage : passages) {
+        if (passage.begin(node) == passage.end(node)) continue;
         const float* coefficients[K];
         for (int k = 0; k < K; ++k) coefficients[k] = sums[k].coefficients(passage, sums[k].output);
         for (int e = passage.begin(node); e < passage.end(node); ++e) {

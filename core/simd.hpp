@@ -35,6 +35,7 @@ inline vfloat load(const float* p) {
     return v;
 }
 inline void store(float* p, vfloat v) { std::memcpy(p, &v, sizeof v); }
+inline void store(std::int32_t* p, vint v) { std::memcpy(p, &v, sizeof v); }
 
 inline vfloat select(vint mask, vfloat a, vfloat b) { return mask ? a : b; }
 inline vint select(vint mask, vint a, vint b) { return mask ? a : b; }
