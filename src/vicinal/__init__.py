@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vicinal.io import ModelFormatError, load, save, to_onnx
+    from vicinal.ldkl import LDKLClassifier, LDKLRegressor
     from vicinal.local import KNNSVC, FaLKSVC, FaLKSVCCV, FastLSVC
     from vicinal.neighbors import CoverTree, CoverTreeClassifier, CoverTreeNeighbors
     from vicinal.nsv import KernelMachine, NSVClassifier
@@ -21,6 +22,8 @@ __all__ = [
     "FaLKSVCCV",
     "FastLSVC",
     "KernelMachine",
+    "LDKLClassifier",
+    "LDKLRegressor",
     "ModelFormatError",
     "NSVClassifier",
     "PSKClassifier",
@@ -32,7 +35,7 @@ __all__ = [
     "to_onnx",
 ]
 
-_HOMES = ("local", "neighbors", "nsv", "sparse", "io")
+_HOMES = ("local", "neighbors", "nsv", "sparse", "ldkl", "io")
 _ROOMS = ("datasets", "inspection", "report")
 
 
