@@ -35,6 +35,7 @@ from vicinal import (
     ModelFormatError,
 )
 from vicinal.io import container, describe
+from vicinal.ldkl import LDKLClassifier, LDKLRegressor
 from vicinal.nsv import KernelMachine, NSVClassifier
 from vicinal.sparse import PSKClassifier, ReducedSetClassifier, RSVMClassifier, SKLAClassifier
 
@@ -89,6 +90,11 @@ MODELS = [
         ReducedSetClassifier(make_pipeline(StandardScaler(), NuSVC(nu=0.2, kernel="poly")), 5),
     ),
     ReducedSetClassifier(SVC(kernel="linear")),
+    LDKLClassifier(3, n_trees=2, max_iter=2, random_state=0, sharpness=(2, 50.0)),
+    LDKLClassifier(2, embedding="softmax", max_iter=2, early_stopping=True, random_state=0),
+    make_pipeline(
+        StandardScaler(), LDKLRegressor(2, global_features="quadratic", max_iter=2, random_state=0)
+    ),
     *(
         make_pipeline(scaler, FaLKSVC(20))
         for scaler in (MaxAbsScaler(), MinMaxScaler(), RobustScaler(), StandardScaler())

@@ -14,11 +14,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 from vicinal import engine
-from vicinal.io import early, sparse
+from vicinal.io import early, ldkl, sparse
 from vicinal.io.codec import Kind
 from vicinal.io.records import Parts, below, estimator, record, require
 from vicinal.io.types import fits
 from vicinal.kernels import KernelSpec
+from vicinal.ldkl import LDKLClassifier, LDKLRegressor
 from vicinal.local import KNNSVC, FaLKSVC, FaLKSVCCV, FastLSVC
 from vicinal.local.cover import Cover
 from vicinal.local.internal import Grid
@@ -200,9 +201,10 @@ CLASSIFIERS = (FaLKSVC, FastLSVC, FaLKSVCCV, KNNSVC)
 NEIGHBOURS = (CoverTreeClassifier, CoverTreeNeighbors)
 SCALERS = (MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler)
 
+LDKL = (LDKLClassifier, LDKLRegressor)
 SPARSE = (PSKClassifier, RSVMClassifier, SKLAClassifier, ReducedSetClassifier)
 
-MODELS = (*CLASSIFIERS, *NEIGHBOURS, *SPARSE, NSVClassifier, KernelMachine, Pipeline)
+MODELS = (*CLASSIFIERS, *NEIGHBOURS, *SPARSE, *LDKL, NSVClassifier, KernelMachine, Pipeline)
 """What a file may hold as its model."""
 
 _KINDS = [
@@ -224,6 +226,7 @@ _KINDS = [
     *(estimator(cls) for cls in SCALERS),
     *early.kinds(SCALERS, (*CLASSIFIERS, *SPARSE)),
     *sparse.kinds(SCALERS),
+    *ldkl.kinds(),
     Kind(Pipeline, lambda pipeline: {"steps": pipeline.steps}, _whole_pipeline),
 ]
 KINDS = {kind.type.__name__: kind for kind in _KINDS}

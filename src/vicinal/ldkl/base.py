@@ -107,7 +107,10 @@ class LocalDeepMachine(BaseEstimator):
     ) -> Soft:
         """Return what has learned nothing yet."""
         form = LocalForm(
-            self.sigma, constant, self.global_features == "quadratic", self.compositional
+            float(self.sigma),
+            float(constant),
+            self.global_features == "quadratic",
+            bool(self.compositional),
         )
         if (embedding := getattr(self, "embedding", "tree")) != "tree":
             n_machines = 2**self.depth - 1
