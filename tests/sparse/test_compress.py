@@ -107,6 +107,16 @@ def test_several_classes(kernel, multi_class):
     assert smaller.decision_function(X).shape == (len(X), 3)
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_linear_machines_lose_nothing(several):
+    X, y = wine()
+    y = y if several else y == "b"
+    model = large(n_neighbors=100, kernel="linear", C=1).fit(X, y)
+    smaller = compress(model, 1, max_loss=0.0, X=X, y=y, random_state=0)
+    assert smaller.n_support_.max() <= (3 if several else 1)
+    np.testing.assert_allclose(smaller.decision_function(X), model.decision_function(X), atol=1e-4)
+
+
 @pytest.mark.parametrize("routing", ["rank", "first"])
 def test_routes_by_training_points_stay(routing):
     X, y, Q, z = moons()

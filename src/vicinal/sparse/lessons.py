@@ -77,8 +77,9 @@ def small_machines(
     machines = model.machines
     n_classes = np.diff(machines.class_ptr)
     large = machines.n_support > np.maximum(size, n_classes)
-    if model.kernel.kind == LINEAR:
+    if model.kernel.kind == LINEAR:  # a vector for each pair says all
         large = machines.n_support > n_classes * (n_classes - 1) // 2
+        return _joined([_summed(model, int(m)) for m in np.flatnonzero(large & wanted)], model)
     large &= wanted
     around, apart, unit = _around(model, learned, n_threads)
     jobs = []
@@ -96,6 +97,22 @@ def small_machines(
             for (numbers, m), seed in zip(jobs, seeds, strict=True)
         )
     return _joined(parts, model)
+
+
+def _summed(model: LocalModel, number: int) -> tuple[Small, NDArray[np.intp], NDArray[np.intp]]:
+    """Return a linear machine of one vector a pair, which belongs to the pair's later class."""
+    vectors, coef, bias = _expansion(model, number)
+    n_classes = int(np.diff(model.machines.class_ptr)[number])
+    pairs = list(combinations(range(n_classes), 2))
+    by_later = sorted(range(len(pairs)), key=lambda pair: pairs[pair][1])
+    small = Small(
+        (coef.T @ vectors)[None, by_later].astype(np.float32),
+        np.eye(len(pairs))[None, :, by_later],
+        bias[None].astype(np.float64),
+        model.machines.gamma[[number]].astype(np.float64),
+        np.zeros(1),
+    )
+    return small, np.array([[pairs[pair][1] for pair in by_later]]), np.array([number])
 
 
 def _around(
@@ -194,19 +211,25 @@ def _starts(
     return start, owners
 
 
+def _expansion(model: LocalModel, number: int) -> tuple[Floats, Doubles, Floats]:
+    """Return the vectors of a machine, a column of coefficients for each pair, and the biases."""
+    machines = model.machines
+
+    def run(values: NDArray[Any], ptr: NDArray[np.int64]) -> NDArray[Any]:
+        return values[ptr[number] : ptr[number + 1]]
+
+    counts = run(machines.class_sv, machines.class_ptr)
+    block = run(machines.coef, machines.coef_ptr).reshape(len(counts) - 1, -1)
+    vectors = model.problem.points[run(machines.sv, machines.sv_ptr)]
+    bias = run(machines.bias, machines.bias_ptr)
+    return vectors, by_pair(block.astype(np.float64), counts), bias
+
+
 def _outputs(model: LocalModel, number: int, X: Floats) -> Doubles:
     """Return the outputs of a machine for all its pairs of classes."""
-    machines = model.machines
-    run = slice(machines.sv_ptr[number], machines.sv_ptr[number + 1])
-    counts = machines.class_sv[machines.class_ptr[number] : machines.class_ptr[number + 1]]
-    block = machines.coef[machines.coef_ptr[number] : machines.coef_ptr[number + 1]]
-    bias = machines.bias[machines.bias_ptr[number] : machines.bias_ptr[number + 1]]
-    coef = by_pair(block.reshape(len(counts) - 1, -1).astype(np.float64), counts)
-    vectors = model.problem.points[machines.sv[run]]
-    kernel = (model.kernel.kind, float(machines.gamma[number]), *model.kernel[2:4])
-    # From one of the vectors, where the squared distances of near points do not cancel.
-    origin = vectors[0] if model.kernel.kind == RBF else np.float32(0)
-    return kernel_values(kernel, X - origin, vectors - origin) @ coef + bias
+    vectors, coef, bias = _expansion(model, number)
+    kernel = (model.kernel.kind, float(model.machines.gamma[number]), *model.kernel[2:4])
+    return kernel_values(kernel, X, vectors) @ coef + bias
 
 
 def _runs(values: NDArray[Any], ptr: NDArray[Any], numbers: NDArray[Any]) -> NDArray[Any]:
