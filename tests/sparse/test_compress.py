@@ -117,6 +117,16 @@ def test_linear_machines_lose_nothing(several):
     np.testing.assert_allclose(smaller.decision_function(X), model.decision_function(X), atol=1e-4)
 
 
+def test_pairs_of_which_no_point_is_given_stay_whole():
+    X, y = wine()
+    model = large(n_neighbors=60, multi_class="global").fit(X, y)
+    only = y == "a"
+    smaller = compress(model, 4, max_loss=1.0, X=X[only], y=y[only], random_state=0)
+    sizes = [part.machines.n_support.sum() for part in smaller.models_]
+    assert sizes[2] == model.models_[2].machines.n_support.sum()  # of "b" and "c"
+    assert sizes[0] < model.models_[0].machines.n_support.sum()
+
+
 @pytest.mark.parametrize("routing", ["rank", "first"])
 def test_routes_by_training_points_stay(routing):
     X, y, Q, z = moons()
@@ -215,6 +225,7 @@ def test_queries_that_do_not_fit():
     model = large(n_neighbors=50).fit(X, y)
     for bad, labels, message in (
         (Q[:, :1], None, "1 features"),
+        (Q[:, :1], z, "1 features"),
         (Q, z[:-1], "inconsistent numbers"),
         (np.full_like(Q, np.nan), z, "NaN"),
     ):

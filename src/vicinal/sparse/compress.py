@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, NuSVC
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, validate_params
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from vicinal.local.covered import CoveredClassifier
 from vicinal.pretrained import unwrapped
@@ -142,11 +142,9 @@ def _compress_local(
     random_state = check_random_state(random_state)
     queries, labels = None, None
     if X is not None:
-        queries = check_array(X, dtype=FLOATS, input_name="X")
-        labels = model.predict(queries) if y is None else np.asarray(y)
+        queries = validate_data(model, X, dtype=FLOATS, reset=False)
+        labels = model.predict(X) if y is None else np.asarray(y)
         check_consistent_length(queries, labels)
-        if not len(queries):
-            raise ValueError("X is empty: give points to measure the loss by, or none at all.")
     outcomes: list[Outcome] = []
     for part in model.models_:
         measured = None

@@ -116,7 +116,8 @@ def _choose(
             )
             right[asked, at] = winners(decided) == targets[asked]
     finite = misfit[np.isfinite(misfit)]
-    steps = np.linspace(1, 0, 201) if len(finite) else np.empty(0)
+    # Nothing that is small, or nothing to measure by: all stay whole.
+    steps = np.linspace(1, 0, 201) if len(finite) and len(targets) else np.empty(0)
     for limit in (np.quantile(finite, step) for step in steps):
         fits = misfit <= limit
         choice = np.where(fits.any(axis=1), fits.argmax(axis=1), len(trials))
