@@ -95,6 +95,36 @@ Sieve::Image Sieve::image(const float* x) const {
     return out;
 }
 
+// The bounds of several queries for all points by half of the coordinates, which are read once for
+// all of them, and the block of the least one of each.
+void Sieve::first_bounds(const Image* images, int n, float* bounds, std::int64_t* least_block) const {
+    const std::int64_t n_blocks = vicinal::n_blocks(rows_.n);
+    vfloat least[rows_at_once];
+    vint where[rows_at_once] = {};
+    std::fill_n(least, rows_at_once, splat(infinity));
+    for (std::int64_t b = 0; b < n_blocks; ++b) {
+        vfloat sums[rows_at_once] = {};
+        for (int row = 0; row < half; ++row) {
+            const vfloat at = load(&images_[(b * lanes + row) * lanes]);
+            for (int q = 0; q < rows_at_once; ++q) {
+                const vfloat apart = at - images[q].at[row];
+                sums[q] += apart * apart;
+            }
+        }
+        for (int q = 0; q < rows_at_once; ++q) {
+            where[q] = select(sums[q] < least[q], splat(static_cast<std::int32_t>(b)), where[q]);
+            least[q] = min(sums[q], least[q]);
+            store(bounds + (q * n_blocks + b) * lanes, sums[q]);
+        }
+    }
+    for (int q = 0; q < n; ++q) {
+        int lane = 0;
+        for (int l = 1; l < lanes; ++l)
+            if (least[q][l] < least[q][lane]) lane = l;
+        least_block[q] = where[q][lane];
+    }
+}
+
 void Sieve::query(const Rows& queries, float* squared, std::int32_t* index, Team& team) const {
     const std::int64_t n_blocks = vicinal::n_blocks(rows_.n);
     struct Workspace {
@@ -102,15 +132,19 @@ void Sieve::query(const Rows& queries, float* squared, std::int32_t* index, Team
         AlignedVector<float> bounds;
     };
     PerMember<Workspace> workspace(team);
-    for_ranges(team, queries.n, 64, [&](std::int64_t begin, std::int64_t end, int member) {
+    for_ranges(team, queries.n, rows_at_once, [&](std::int64_t begin, std::int64_t end, int member) {
         auto& [nearest, bounds] = workspace[member];
-        bounds.resize(static_cast<std::size_t>(n_blocks) * lanes);
+        bounds.resize(static_cast<std::size_t>(n_blocks) * lanes * rows_at_once);
+        Image images[rows_at_once];
+        std::int64_t first[rows_at_once];
+        for (int q = 0; q < rows_at_once; ++q) images[q] = image(queries[std::min(begin + q, end - 1)]);
+        first_bounds(images, static_cast<int>(end - begin), bounds.data(), first);
         for (std::int64_t q = begin; q < end; ++q) {
             team.check();
+            const Image& own = images[q - begin];
             const float* x = queries[q];
-            const Image found = image(x);
             // Rounding of images and of their distances; of the distances themselves.
-            const double error = 4e-6 * (found.length + farthest_);
+            const double error = 4e-6 * (own.length + farthest_);
             float limit = infinity;
             const auto measure = [&](std::int64_t b) {
                 nearest.offer(squared_distances(x, points_.block(b), rows_.d), &order_[b * lanes],
@@ -120,23 +154,11 @@ void Sieve::query(const Rows& queries, float* squared, std::int32_t* index, Team
                 limit = static_cast<float>(std::min(reach * reach, 3e38));
             };
             nearest.clear();
-            vfloat least = splat(infinity);
-            vint where{};
+            measure(first[q - begin]);
             for (std::int64_t b = 0; b < n_blocks; ++b) {
-                const vfloat bound = plus_squares(vfloat{}, found.at, &images_[b * lanes * lanes], 0, half);
-                store(&bounds[b * lanes], bound);
-                where = select(bound < least, splat(static_cast<std::int32_t>(b)), where);
-                least = min(bound, least);
-            }
-            int lane = 0;
-            for (int l = 1; l < lanes; ++l)
-                if (least[l] < least[lane]) lane = l;
-            const std::int64_t first = where[lane];
-            measure(first);
-            for (std::int64_t b = 0; b < n_blocks; ++b) {
-                const vfloat bound = load(&bounds[b * lanes]);
-                if (!bits(bound <= splat(limit)) || b == first) continue;
-                const vfloat all = plus_squares(bound, found.at, &images_[b * lanes * lanes], half, lanes);
+                const vfloat bound = load(&bounds[((q - begin) * n_blocks + b) * lanes]);
+                if (!bits(bound <= splat(limit)) || b == first[q - begin]) continue;
+                const vfloat all = plus_squares(bound, own.at, &images_[b * lanes * lanes], half, lanes);
                 if (bits(all <= splat(limit))) measure(b);
             }
             nearest.finish();

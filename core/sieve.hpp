@@ -28,6 +28,7 @@ class Sieve {
         double length;  // distance from the origin
     };
     Image image(const float* x) const;
+    void first_bounds(const Image* images, int n, float* bounds, std::int64_t* least_block) const;
 
     Rows rows_;
     std::vector<double> axes_, origin_;
