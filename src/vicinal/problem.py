@@ -62,9 +62,10 @@ class Frame:
     @classmethod
     def if_needed(cls, X: NDArray[Any], *, centred: bool = True) -> Frame:
         """Find the frame of some data; the user's own units where single precision takes them."""
-        means = X.mean(axis=0, dtype=np.float64)
-        spread = float(np.sqrt(X.var(axis=0, dtype=np.float64).sum()))
-        is_near = not centred or float(np.linalg.norm(means)) <= _NEAR * spread
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = X.mean(axis=0, dtype=np.float64)
+            spread = float(np.sqrt(X.var(axis=0, dtype=np.float64).sum()))
+            is_near = not centred or float(np.linalg.norm(means)) <= _NEAR * spread
         if is_near and _SMALL <= max(float(X.max()), -float(X.min())) <= _LARGE:
             return cls(np.zeros(X.shape[1]), 1.0)
         return cls.of(X, centred=centred)

@@ -230,3 +230,28 @@ def test_the_dual_version_lowers_its_objective_too(data):
     moved = SKLAClassifier(6, gamma=0.5, C=10, max_iter=15, random_state=0).fit(X, y)
     assert moved.objective_[-1] < fixed.objective_[-1]
     assert moved.score(X, y) > 0.9
+
+
+@BOTH
+@pytest.mark.parametrize("scale", [1e-20, 1e20, 1e300])
+@pytest.mark.filterwarnings("error")
+def test_any_units_will_do(classifier, scale):
+    X, y = moons()
+    init = X[:8]
+    usual, odd = (classifier(init=init * s).fit(X * s, y) for s in (1.0, scale))
+    assert (odd.predict(X * scale) == usual.predict(X)).mean() > 0.98
+
+
+@BOTH
+def test_extreme_penalties_and_widths_give_numbers(classifier):
+    X, y = blobs(200)
+    for parameters in ({"C": 1e-12}, {"C": 1e20}, {"gamma": 1e-12}, {"gamma": 1e12}):
+        model = classifier(6, random_state=0, **parameters).fit(X, y)
+        assert np.isfinite(model.decision_function(X)).all()
+        assert len(model.objective_) >= 1
+
+
+def test_too_few_points_to_stop_early():
+    X, y = moons(8)
+    with pytest.raises(ValueError, match="change validation_fraction"):
+        PSKClassifier(2, early_stopping=True).fit(X, y)

@@ -110,7 +110,7 @@ class SparseClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
             def on_step(placed: Placed) -> bool:
                 values.append(placed.weights.value)
-                share = len(values) / self._n_steps
+                share = (len(values) + 0.5) / self._n_steps  # not one less by rounding
                 return progress.reach(share, lambda: self._fitted(problem, placed, values, report))
 
             placed, n_evaluations = self._train(problem, start, on_step)
@@ -141,7 +141,7 @@ class SparseClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             ),
             "gamma_": placed.kernel[1] / frame.squared_scale,
             "n_iter_": len(values),
-            "objective_": np.array(values),
+            "objective_": np.array(values or [weights.value]),
             "fit_report_": report,
         }
 

@@ -85,7 +85,8 @@ class PSKClassifier(SparseClassifier):
     n_iter_ : int
         Steps taken.
     objective_ : array of shape (n_iter_,)
-        The value of the objective after every step, summed over the classes.
+        The value of the objective after every step, summed over the classes; at the start, if there
+        is no step that lowers it.
     validation_scores_ : array of shape (n_iter_,)
         The accuracy on the points held out after every step, with early stopping.
     fit_report_ : dict
@@ -201,6 +202,14 @@ class PSKClassifier(SparseClassifier):
         return placed, n_evaluations
 
     def _split(self, problem: Problem) -> tuple[Problem, Problem]:
+        counts = np.bincount(problem.targets)
+        held = self.validation_fraction * problem.n_points
+        if counts.min() < 2 or min(held, problem.n_points - held) < problem.n_classes:
+            raise ValueError(
+                f"early_stopping=True would hold out {held:.0f} of {problem.n_points} points, the"
+                f" smallest class has {counts.min()}, and both parts need points of all"
+                f" {problem.n_classes} classes: change validation_fraction, or stop by tol alone."
+            )
         kept, held_out = train_test_split(
             np.arange(problem.n_points),
             test_size=self.validation_fraction,
