@@ -423,6 +423,8 @@ Out<bool> accept(const In<std::int32_t, 1>& candidates, const In<std::int32_t, 2
 // --- Nearest support vectors ---
 
 using LevelTuple = std::tuple<int, int, In<float, 2>>;
+using SketchTuple =
+    std::tuple<In<float, 2>, In<float, 2>, In<float, 2>, In<float, 2>, In<float, 1>, In<float, 1>>;
 
 class EarlyMachineHandle {
   public:
@@ -461,9 +463,9 @@ class EarlyMachineHandle {
     }
 
     nb::tuple answer(const In<float, 2>& queries, const In<float, 2>& weights, const In<float, 1>& bias,
-                     const In<float, 1>& linear_thresholds, const std::vector<LevelTuple>& levels,
-                     const In<std::int32_t, 1>& regions, const std::tuple<bool, bool, bool>& walking,
-                     int n_threads) const {
+                     const In<float, 1>& linear_thresholds, const std::optional<SketchTuple>& sketch_arrays,
+                     const std::vector<LevelTuple>& levels, const In<std::int32_t, 1>& regions,
+                     const std::tuple<bool, bool, bool>& walking, int n_threads) const {
         require_queries(queries);
         const auto c = static_cast<std::size_t>(machine_->n_classes());
         const std::size_t n = queries.shape(0), n_rows = weights.shape(0);
@@ -472,6 +474,7 @@ class EarlyMachineHandle {
                                      linear_thresholds.shape(0) == c)),
                 "the filter does not fit the machine");
         require(regions.shape(0) == 0 || regions.shape(0) == n, "every query needs a region, or none");
+        const auto sketch = sketch_of(sketch_arrays);
         std::vector<Level> walks;
         for (const auto& [embedding, n_axes, thresholds] : levels) {
             const std::size_t n_regions = thresholds.shape(0) / c;
@@ -490,8 +493,9 @@ class EarlyMachineHandle {
         std::vector<double> decisions(n * width);
         std::vector<std::int32_t> labels(n), touched(n);
         with_team(n_threads, [&](Team& team) {
-            machine_->answer(rows(queries), filter, walks, regions.shape(0) == 0 ? nullptr : regions.data(),
-                             walking_of(walking), {decisions.data(), labels.data(), touched.data()}, team);
+            machine_->answer(rows(queries), filter, sketch ? &*sketch : nullptr, walks,
+                             regions.shape(0) == 0 ? nullptr : regions.data(), walking_of(walking),
+                             {decisions.data(), labels.data(), touched.data()}, team);
         });
         return nb::make_tuple(width == 1 ? own(std::move(decisions)) : own(std::move(decisions), {n, width}),
                               own(std::move(labels)), own(std::move(touched)));
@@ -526,6 +530,20 @@ class EarlyMachineHandle {
     static Walking walking_of(const std::tuple<bool, bool, bool>& t) {
         const auto [corrected, weighted, balanced] = t;
         return {corrected, weighted, balanced};
+    }
+    std::optional<Sketch> sketch_of(const std::optional<SketchTuple>& arrays) const {
+        if (!arrays) return {};
+        const auto& [axes, landmarks, linear, weights, bias, thresholds] = *arrays;
+        const auto c = static_cast<std::size_t>(machine_->n_classes()), n_scores = bias.shape(0);
+        require(axes.shape(0) >= 1 && static_cast<int>(axes.shape(1)) == machine_->n_features() &&
+                    landmarks.shape(0) >= 1 && landmarks.shape(1) == axes.shape(0) &&
+                    n_scores == (c == 2 ? 1 : c) && linear.shape(0) == n_scores &&
+                    linear.shape(1) == axes.shape(0) && weights.shape(0) == n_scores &&
+                    weights.shape(1) == landmarks.shape(0) && thresholds.shape(0) == c,
+                "the sketch does not fit the machine");
+        return Sketch(
+            {rows(axes), rows(landmarks), rows(linear), rows(weights), bias.data(), thresholds.data()},
+            machine_->kernel());
     }
     void require_queries(const In<float, 2>& queries) const {
         require(static_cast<int>(queries.shape(1)) == machine_->n_features(),
@@ -589,8 +607,8 @@ NB_MODULE(VICINAL_MODULE, m) {
              nb::arg("vectors"), nb::arg("class_sv"), nb::arg("support"), nb::arg("bias"), nb::arg("kernel"),
              nb::arg("axes"), nb::arg("landmarks"), nb::arg("basis"))
         .def("answer", &EarlyMachineHandle::answer, nb::arg("queries"), nb::arg("weights"), nb::arg("bias"),
-             nb::arg("linear_thresholds"), nb::arg("levels"), nb::arg("regions"), nb::arg("walking"),
-             nb::arg("n_threads"))
+             nb::arg("linear_thresholds"), nb::arg("sketch").none(), nb::arg("levels"), nb::arg("regions"),
+             nb::arg("walking"), nb::arg("n_threads"))
         .def("settle", &EarlyMachineHandle::settle, nb::arg("queries"), nb::arg("n_threads"))
         .def("trace", &EarlyMachineHandle::trace, nb::arg("queries"), nb::arg("embedding"), nb::arg("n_axes"),
              nb::arg("n_steps"), nb::arg("walking"), nb::arg("n_threads"));

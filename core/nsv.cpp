@@ -194,9 +194,9 @@ void for_groups(const Rows& queries, const std::vector<std::int64_t>& chosen, co
 
 }  // namespace
 
-void EarlyMachine::answer(const Rows& queries, const LinearFilter& linear, const std::vector<Level>& levels,
-                          const std::int32_t* regions, const Walking& walking, const Answers& answers,
-                          Team& team) const {
+void EarlyMachine::answer(const Rows& queries, const LinearFilter& linear, const Sketch* sketch,
+                          const std::vector<Level>& levels, const std::int32_t* regions,
+                          const Walking& walking, const Answers& answers, Team& team) const {
     const int n_decisions = c_ == 2 ? 1 : c_;
     std::vector<std::unique_ptr<Worker>> workers(team.size());
     for_ranges(team, queries.n, queries_at_once, [&](std::int64_t begin, std::int64_t end, int member) {
@@ -209,10 +209,28 @@ void EarlyMachine::answer(const Rows& queries, const LinearFilter& linear, const
 
         std::vector<std::int64_t> open, left;
         for (std::int64_t query = begin; query < end; ++query)
-            if (linear.weights.n > 0 && worker.filter(linear, queries[query], worker.outputs(0)))
+            if (linear.weights.n > 0 && worker.filter(linear, queries[query]))
                 say(query, worker.outputs(0), 0);
             else
                 open.push_back(query);
+
+        if (sketch != nullptr) {
+            const int n_scores = sketch->n_scores();
+            AlignedVector<float> scratch(sketch->scratch_size());
+            std::vector<float> scores(static_cast<std::size_t>(rows_at_once) * n_scores);
+            for_groups(queries, open, [&](std::size_t first, int n, const float* const* x) {
+                team.check();
+                sketch->score(x, scratch.data(), scores.data());
+                for (int q = 0; q < n; ++q)
+                    if (worker.believe(&scores[q * n_scores], n_scores, sketch->thresholds(),
+                                       worker.outputs(q)))
+                        say(open[first + q], worker.outputs(q), 0);
+                    else
+                        left.push_back(open[first + q]);
+            });
+            open.swap(left);
+            left.clear();
+        }
 
         for (const Level& level : levels) {
             for_groups(queries, open, [&](std::size_t first, int n, const float* const* x) {

@@ -36,6 +36,7 @@
 #include "kernel.hpp"
 #include "parallel.hpp"
 #include "points.hpp"
+#include "sketch.hpp"
 
 namespace vicinal {
 
@@ -90,9 +91,9 @@ class EarlyMachine {
 
     // Without levels every query that the filter leaves is answered exactly. `regions` names the set of
     // thresholds of each query; null: all have the first.
-    void answer(const Rows& queries, const LinearFilter& filter, const std::vector<Level>& levels,
-                const std::int32_t* regions, const Walking& walking, const Answers& answers,
-                Team& team) const;
+    void answer(const Rows& queries, const LinearFilter& filter, const Sketch* sketch,
+                const std::vector<Level>& levels, const std::int32_t* regions, const Walking& walking,
+                const Answers& answers, Team& team) const;
 
     // The leader and its leaning after 0 to n_steps steps; a leaning is negative if nobody leads.
     void trace(const Rows& queries, Embedding embedding, int n_axes, int n_steps, const Walking& walking,
@@ -101,6 +102,7 @@ class EarlyMachine {
     // The winner of each query, and the exact leaning of every class: its least output.
     void settle(const Rows& queries, std::int32_t* winners, float* leanings, Team& team) const;
 
+    const Kernel& kernel() const { return kernel_; }
     int n_classes() const { return c_; }
     std::int64_t n_vectors() const { return vectors_.n; }
     int n_features() const { return vectors_.d; }

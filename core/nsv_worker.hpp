@@ -42,7 +42,8 @@ class EarlyMachine::Worker {
           values_(static_cast<std::size_t>(places_) * rows_at_once),
           outputs_(static_cast<std::size_t>(row_) * machine.c_ * rows_at_once),
           cumulative_(machine.c_),
-          linear_(machine.c_) {
+          class_scores_(machine.c_),
+          scores_of_one_(machine.c_) {
         projected_.resize(static_cast<std::size_t>(padded(std::max(m_.n_axes_, m_.n_landmarks_))) *
                           rows_at_once);
         spanning_.resize(static_cast<std::size_t>(padded(m_.n_landmarks_)) * rows_at_once);
@@ -112,16 +113,15 @@ class EarlyMachine::Worker {
     }
     int n_touched() const { return n_touched_; }  // vectors, by the last walk
 
-    // Who leads the linear scores, and how far; the outputs become their differences.
-    bool filter(const LinearFilter& f, const float* x, float* g) {
-        const int c = m_.c_, rows = static_cast<int>(f.weights.n);
+    // Whether the leader of some scores, those of all classes or of the second of two, leads by more than
+    // its threshold; then the outputs become their differences.
+    bool believe(const float* scores, int n_scores, const float* thresholds, float* g) {
+        const int c = m_.c_;
         float best = -infinity, second = -infinity;
         int leader = 0;
         for (int a = 0; a < c; ++a) {
-            const int row = rows == 1 ? 0 : a;
-            const float score =
-                rows == 1 && a == 0 ? 0.0f : dot(x, f.weights[row], f.weights.d) + f.bias[row];
-            linear_[a] = score;
+            const float score = n_scores == c ? scores[a] : a == 0 ? 0.0f : scores[0];
+            class_scores_[a] = score;
             if (score > best) {
                 second = best;
                 best = score;
@@ -130,11 +130,17 @@ class EarlyMachine::Worker {
                 second = std::max(second, score);
             }
         }
-        if (!(best - second > f.thresholds[leader])) return false;
+        if (!(best - second > thresholds[leader])) return false;
         for (int a = 0; a < c; ++a)
             for (int b = 0; b < c; ++b)
-                if (a != b) g[a * row_ + b] = linear_[a] - linear_[b];
+                if (a != b) g[a * row_ + b] = class_scores_[a] - class_scores_[b];
         return true;
+    }
+    bool filter(const LinearFilter& f, const float* x) {
+        const int rows = static_cast<int>(f.weights.n);
+        for (int row = 0; row < rows; ++row)
+            scores_of_one_[row] = dot(x, f.weights[row], f.weights.d) + f.bias[row];
+        return believe(scores_of_one_.data(), rows, f.thresholds, outputs(0));
     }
 
     // Two classes: the output. More: votes with ties to the earlier class, as LIBSVM's.
@@ -408,7 +414,7 @@ class EarlyMachine::Worker {
     int places_, row_, n_touched_ = 0;
     bool by_blocks_ = false;
     AlignedVector<float> values_, outputs_, spanning_, projected_, scores_, heads_;
-    std::vector<float> cumulative_, linear_;
+    std::vector<float> cumulative_, class_scores_, scores_of_one_;
 };
 
 }  // namespace vicinal

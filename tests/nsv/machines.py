@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from vicinal.nsv.cover import EarlyCover
 from vicinal.nsv.embedding import spread_landmarks
 
 KERNELS = {
@@ -36,3 +39,25 @@ def random_machine(n_classes=2, m=60, d=12, n_axes=6, kernel=KERNELS["rbf"], see
         landmarks, basis = spread_landmarks(vectors, kernel, n_axes, np.random.RandomState(seed))
     arguments = (vectors, class_sv, support, bias, kernel, axes, landmarks, basis)
     return arguments, queries.astype(np.float32)
+
+
+def never_stopping(classifier):
+    """The same classifier with all thresholds widened to infinity."""
+    model = classifier.model_
+    if isinstance(model, EarlyCover):
+        classifier.model_ = replace(model, early=tuple(map(_widened, model.early)))
+    else:
+        classifier.model_ = _widened(model)
+    return classifier
+
+
+def _widened(model):
+    def wide(part):
+        return part and part._replace(thresholds=part.thresholds + np.inf)
+
+    return replace(
+        model,
+        linear=wide(model.linear),
+        sketch=wide(model.sketch),
+        levels=tuple(map(wide, model.levels)),
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.svm import SVC, NuSVC
 from sklearn.utils import shuffle
+from tests.nsv.machines import never_stopping
 
 from vicinal.nsv import KernelMachine, NSVClassifier
 
@@ -43,15 +43,6 @@ every_machine = pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHIN
 def two_classes(a=3, b=8):
     kept = np.isin(Y, [a, b])
     return X[kept], np.where(Y[kept] == b, "b", "a")
-
-
-def never_stopping(model):
-    """The same model with thresholds widened to infinity."""
-    wide = [level._replace(thresholds=level.thresholds + np.inf) for level in model.model_.levels]
-    linear = model.model_.linear
-    linear = linear._replace(thresholds=linear.thresholds + np.inf)
-    model.model_ = replace(model.model_, levels=tuple(wide), linear=linear)
-    return model
 
 
 @every_machine

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from sklearn.datasets import make_classification
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.nsv.machines import never_stopping
 
 import vicinal
 from vicinal import KNNSVC, FaLKSVC, FaLKSVCCV, FastLSVC
@@ -40,20 +40,6 @@ def _small_machines_are_worth_it(monkeypatch):
     monkeypatch.setattr(cover, "CALL", 1.0)
 
 
-def never_stopping(model):
-    """The same model with thresholds widened to infinity."""
-    wide = tuple(
-        replace(
-            each,
-            levels=tuple(lev._replace(thresholds=lev.thresholds + np.inf) for lev in each.levels),
-            linear=each.linear._replace(thresholds=each.linear.thresholds + np.inf),
-        )
-        for each in model.model_.early
-    )
-    model.model_ = replace(model.model_, early=wide)
-    return model
-
-
 @pytest.mark.parametrize(
     ("local", "n_classes"),
     [
@@ -68,7 +54,7 @@ def never_stopping(model):
 )
 def test_exact_sums_are_those_of_the_cover(local, n_classes):
     X, y, queries = points(n_classes)
-    model = NSVClassifier(local, random_state=0).fit(X, y)
+    model = NSVClassifier(local, max_disagreement=0.01, random_state=0).fit(X, y)
     exact = model.estimator_.decision_function(queries)
     labels = model.estimator_.predict(queries)
     assert model.calibration_["n_early_machines"] == len(model.model_.numbers) > 0

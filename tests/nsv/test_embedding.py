@@ -8,21 +8,21 @@ from sklearn.datasets import load_digits, make_moons
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 from tests.nsv.machines import KERNELS
-from tests.reference.nsv import kernel_values
+from tests.reference import nsv as reference
 
 from vicinal.nsv import NSVClassifier
-from vicinal.nsv.embedding import BLOCK, in_blocks, kernel_matrix, spread_landmarks
+from vicinal.nsv.embedding import BLOCK, in_blocks, kernel_values, spread_landmarks
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.normal(size=(90, 4)).astype(np.float32)
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_kernel_matrix(kernel):
+def test_kernel_values(kernel):
     P = POINTS.astype(float)
     squared = (P**2).sum(axis=1)
-    expected = kernel_values(P @ P.T, kernel, squared, squared)
-    np.testing.assert_allclose(kernel_matrix(POINTS, kernel), expected, rtol=1e-6, atol=1e-9)
+    expected = reference.kernel_values(P @ P.T, kernel, squared, squared)
+    np.testing.assert_allclose(kernel_values(P, P, kernel), expected, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["rbf", "poly"])
@@ -32,7 +32,7 @@ def test_axes_of_landmarks(name):
     landmarks, basis = spread_landmarks(POINTS, kernel, 20, np.random.RandomState(0))
     assert len(set(landmarks)) == 20
     assert not np.triu(basis, 1).any()
-    K = kernel_matrix(POINTS, kernel)
+    K = kernel_values(POINTS.astype(float), POINTS.astype(float), kernel)
     for n in (5, 20):  # the first n axes ask for the first n landmarks
         chosen = landmarks[:n]
         embedded = K[:, chosen] @ basis[:n, :n].T.astype(float)

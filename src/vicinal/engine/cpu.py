@@ -201,6 +201,7 @@ class EarlyMachine:
         linear: tuple[Floats, Floats, Floats],
         walking: Walking,
         *,
+        sketch: tuple[Floats, Floats, Floats, Floats, Floats, Floats] | None = None,
         regions: Codes | None = None,
         n_threads: int = 1,
     ) -> tuple[NDArray[np.float64], Codes, Codes]:
@@ -210,14 +211,17 @@ class EarlyMachine:
         as the leaning of its leader exceeds ``thresholds[leader, step]``, and goes to the next
         level after the last step. Where queries have regions, the row is ``region * n_classes +
         leader``. After all levels it is answered exactly. `linear` has the weights, biases and
-        thresholds of a linear filter, of no rows where there is none. A decision is one signed
-        value for two classes; for more, a column for each class, its votes plus its outputs
-        squeezed into (-1/3, 1/3).
+        thresholds of a linear filter, of no rows where there is none; `sketch` has the axes,
+        landmarks, weights of coordinates and of kernel values, biases and thresholds of the small
+        machine that comes next. A decision is one signed value for two classes; for more, a column
+        for each class, its votes plus its outputs squeezed into (-1/3, 1/3).
         """
         if regions is None:
             regions = np.zeros(0, dtype=np.int32)
         coded = [(EMBEDDINGS.index(name), n_axes, limits) for name, n_axes, limits in levels]
-        return self._machine.answer(queries, *linear, coded, regions, tuple(walking), n_threads)
+        return self._machine.answer(
+            queries, *linear, sketch, coded, regions, tuple(walking), n_threads
+        )
 
     def settle(self, queries: Floats, *, n_threads: int = 1) -> tuple[Codes, Floats]:
         """Return each query's class and the exact leaning of every class: its least output."""

@@ -26,7 +26,7 @@ from vicinal.nsv import KernelMachine, NSVClassifier
 from vicinal.nsv.cover import EarlyCover, Expansions
 from vicinal.nsv.expansion import Expansion, Lift
 from vicinal.nsv.fidelity import Usual
-from vicinal.nsv.model import Level, LinearFilter, NearestVectors
+from vicinal.nsv.model import Level, LinearFilter, NearestVectors, Sketch
 from vicinal.nsv.regions import Regions
 from vicinal.nsv.subjects import Subject
 
@@ -95,6 +95,7 @@ def kinds(scalers: tuple[type, ...], classifiers: tuple[type, ...]) -> list[Kind
         record(Lift, _check_lift),
         record(Expansion, _check_expansion),
         record(LinearFilter),
+        record(Sketch, _check_sketch),
         record(Level),
         record(Regions, _check_regions),
         record(NearestVectors, _check_model),
@@ -141,6 +142,11 @@ def _check_expansion(expansion: Expansion) -> None:
         "the frame does not fit the vectors",
     )
     NearestVectors.exact(expansion)
+
+
+def _check_sketch(sketch: Sketch) -> None:
+    for part in sketch[:-1]:  # thresholds may be infinite
+        require(is_finite(part), "a sketch holds what is no number")
 
 
 def _check_regions(regions: Regions) -> None:

@@ -123,7 +123,8 @@ def train_filter(
     random_state: np.random.RandomState,
 ) -> LinearFilter:
     """Train linear scores on some queries to say what the machine says."""
-    rows = rows[:MOST_FILTERED]
+    if len(rows) > MOST_FILTERED:
+        rows = random_state.permutation(rows)[:MOST_FILTERED]
     if len(np.unique(winners[rows])) < n_classes:
         return LinearFilter.none(queries.shape[1])
     # Queries of length one, about, whatever the unit of the machine's frame.

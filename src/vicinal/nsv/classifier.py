@@ -19,7 +19,8 @@ from vicinal.engine import Walking
 from vicinal.nsv.cover import EarlyCover, Expansions, calibrate_cover
 from vicinal.nsv.fidelity import Fidelity, Usual, check
 from vicinal.nsv.model import Answers, NearestVectors
-from vicinal.nsv.search import Settings, calibrate
+from vicinal.nsv.search import calibrate
+from vicinal.nsv.settings import Settings
 from vicinal.nsv.subjects import Subject, is_frozen
 from vicinal.pretrained import weights_of_machine
 from vicinal.problem import FLOATS
@@ -30,11 +31,12 @@ _count = [Interval(Integral, 1, None, closed="left")]
 class NSVClassifier(ClassifierMixin, BaseEstimator):
     """Nearest support vectors: answers of a kernel machine, at a cost that follows the difficulty.
 
-    A linear filter answers the easy queries. For the others all kernel values are approximated, on
-    a few principal axes, by landmarks or by an index over the vectors. Then the support vectors
-    bring in their exact values, nearest first, until the outputs lean so far to one class that
-    their sign is unlikely to turn: as far as no class leaned in vain on the calibration data.
-    Queries that never lean so far get the exact sums.
+    A linear filter answers the easy queries, and a sketch of the machine those that are clear
+    enough for a few vectors. For the others all kernel values are approximated, on a few principal
+    axes, by landmarks or by an index over the vectors. Then the support vectors bring in their
+    exact values, nearest first, until the outputs lean so far to one class that their sign is
+    unlikely to turn: as far as no class leaned in vain on the calibration data. Queries that never
+    lean so far get the exact sums.
 
     Parameters
     ----------
@@ -79,6 +81,10 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         grown so that leaders lean in vain equally far in each. None has less than 500 calibration
         queries, nor less than it takes to see two changes of those allowed.
     linear_filter : bool, default=True
+        Whether linear scores may answer the easy queries before all else.
+    sketch : bool, default=True
+        If `max_disagreement` is given: whether a sketch of the machine may answer queries next: a
+        few of the vectors on a few axes, whose weights are the least squares fit to its outputs.
     max_steps : int, default=128
         The longest walk. After it the exact sums cost less than a longer one.
     n_calibration : int, default=20000
@@ -154,6 +160,7 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         "window": [Interval(Integral, 0, None, closed="left")],
         "n_regions": _count,
         "linear_filter": ["boolean"],
+        "sketch": ["boolean"],
         "max_steps": _count,
         "n_calibration": _count,
         "n_generated": [Interval(Integral, 0, None, closed="left")],
@@ -174,6 +181,7 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         window: int = 10,
         n_regions: int = 1,
         linear_filter: bool = True,
+        sketch: bool = True,
         max_steps: int = 128,
         n_calibration: int = 20_000,
         n_generated: int = 0,
@@ -190,6 +198,7 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
         self.window = window
         self.n_regions = n_regions
         self.linear_filter = linear_filter
+        self.sketch = sketch
         self.max_steps = max_steps
         self.n_calibration = n_calibration
         self.n_generated = n_generated
@@ -266,6 +275,7 @@ class NSVClassifier(ClassifierMixin, BaseEstimator):
             window=self.window if self.thresholds == "max_smoothed" else 0,
             max_steps=self.max_steps,
             linear_filter=self.linear_filter,
+            sketch=self.sketch,
             max_disagreement=self.max_disagreement,
             n_calibration=self.n_calibration,
             n_generated=self.n_generated,

@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from vicinal.local.model import LocalModel
 from vicinal.local.votes import Decisions, combine_pairs, winners
 from vicinal.neighbors.index import make_index
+from vicinal.nsv.costs import Costs
 from vicinal.nsv.expansion import Expansion
 from vicinal.nsv.model import Answers, NearestVectors
-from vicinal.nsv.search import Costs, Settings, calibrate
+from vicinal.nsv.search import calibrate
+from vicinal.nsv.settings import Settings
 from vicinal.problem import Codes, Floats
 
 CALL = 1e6
@@ -195,7 +197,7 @@ def calibrate_cover(
             )
             if n_routed * Costs(expansion).exact * (1.0 - found["cost"]) > CALL:
                 kept.append((number, early))
-                answered += n_routed * found["answered_by_filter"]
+                answered += n_routed * (found["answered_by_filter"] + found["answered_by_sketch"])
                 changed += n_routed * found["disagreement"]
     report = {
         "n_queries": len(queries),

@@ -67,7 +67,8 @@ def spread_landmarks(
     for.
     """
     sample = random_state.permutation(len(vectors))[:CANDIDATES]
-    gram = kernel_matrix(vectors[sample], kernel)
+    candidates = vectors[sample].astype(np.float64)
+    gram = kernel_values(candidates, candidates, kernel)
     squared = np.maximum(gram.diagonal(), 0.0)
     off = squared.copy()
     factor = np.zeros((len(sample), n_axes))
@@ -86,8 +87,8 @@ def spread_landmarks(
     return sample[pivots].astype(np.int32), np.ascontiguousarray(basis, dtype=np.float32)
 
 
-def kernel_matrix(points: Floats, kernel: Metric) -> NDArray[np.float64]:
-    """Return the kernel values of some points with each other, in double precision."""
+def kernel_values(points: NDArray[Any], others: NDArray[Any], kernel: Metric) -> NDArray[Any]:
+    """Return the kernel values of some points with others, in their precision."""
     kind, gamma, coef0, degree = kernel
     parameters: dict[str, Any] = {"gamma": gamma}
     if kind in (LINEAR, POLY):
@@ -95,7 +96,7 @@ def kernel_matrix(points: Floats, kernel: Metric) -> NDArray[np.float64]:
     elif kind != RBF:
         parameters["coef0"] = coef0
     name = {LINEAR: "poly", POLY: "poly", RBF: "rbf"}.get(kind, "sigmoid")
-    return pairwise_kernels(points.astype(np.float64), metric=name, **parameters)
+    return pairwise_kernels(points, others, metric=name, **parameters)
 
 
 def in_blocks(points: NDArray[Any]) -> NDArray[np.intp]:

@@ -15,7 +15,6 @@ exact sums for each point.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +22,10 @@ from sklearn.neighbors import NearestNeighbors
 
 from vicinal.kernels import LINEAR
 from vicinal.nsv.calibration import Traces, Truth
+from vicinal.nsv.filters import FILTERED, SKETCHED
 from vicinal.nsv.model import NearestVectors
+from vicinal.nsv.settings import Settings
 from vicinal.problem import Floats
-
-if TYPE_CHECKING:
-    from vicinal.nsv.search import Settings
 
 CROWD = 10
 """Neighbours that tell how many support vectors of its class are around one."""
@@ -131,6 +129,11 @@ def widened(
     linear = model.linear
     if len(linear.weights):
         leaders, leads = linear.scores(points)
-        also = settings.filter_thresholds(leaders, leads, truth)
+        also = settings.filter_thresholds(leaders, leads, truth, FILTERED)
         linear = linear._replace(thresholds=np.maximum(linear.thresholds, also))
-    return replace(model, linear=linear, levels=tuple(levels))
+    sketch = model.sketch
+    if sketch is not None:
+        leaders, leads = sketch.scores(points, model.expansion.kernel)
+        also = settings.filter_thresholds(leaders, leads, truth, SKETCHED)
+        sketch = sketch._replace(thresholds=np.maximum(sketch.thresholds, also))
+    return replace(model, linear=linear, sketch=sketch, levels=tuple(levels))

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicinal import engine
+from vicinal.chunks import in_chunks
 from vicinal.engine import Walking
-from vicinal.nsv.embedding import Axes, Embedding
+from vicinal.kernels import Metric
+from vicinal.nsv.embedding import Axes, Embedding, kernel_values
 from vicinal.nsv.expansion import Expansion
 from vicinal.nsv.regions import Regions
 from vicinal.problem import Codes, Floats
@@ -36,11 +38,40 @@ class LinearFilter(NamedTuple):
 
     def scores(self, queries: Floats) -> tuple[Codes, Floats]:
         """Return the leader of each query and how far it leads."""
-        scores = queries @ self.weights.T + self.bias
-        if scores.shape[1] == 1:
-            scores = np.column_stack([np.zeros_like(scores), scores])
-        second, best = np.partition(scores, -2, axis=1)[:, -2:].T
-        return scores.argmax(axis=1).astype(np.int32), best - second
+        return _lead(queries @ self.weights.T + self.bias)
+
+
+class Sketch(NamedTuple):
+    """A small machine whose scores stand for the large one's, believed as a filter's are.
+
+    A score, of each class or of the second of two, is linear in the coordinates on a few axes, and
+    in the kernel values with landmarks that live on these axes.
+    """
+
+    axes: Floats
+    landmarks: Floats
+    linear: Floats
+    weights: Floats
+    bias: Floats
+    thresholds: Floats
+
+    def scores(self, queries: Floats, kernel: Metric) -> tuple[Codes, Floats]:
+        """Return the leader of each query and how far it leads."""
+
+        def score(some: Floats) -> Floats:
+            z = some @ self.axes.T
+            values = kernel_values(z, self.landmarks, kernel)
+            scores = z @ self.linear.T + values @ self.weights.T + self.bias
+            return scores.astype(np.float32, copy=False)
+
+        return _lead(in_chunks(score, queries, 4 * len(self.landmarks)))
+
+
+def _lead(scores: Floats) -> tuple[Codes, Floats]:
+    if scores.shape[1] == 1:
+        scores = np.column_stack([np.zeros_like(scores), scores])
+    second, best = np.partition(scores, -2, axis=1)[:, -2:].T
+    return scores.argmax(axis=1).astype(np.int32), best - second
 
 
 class Answers(NamedTuple):
@@ -72,6 +103,7 @@ class NearestVectors:
     expansion : Expansion
     machine : EarlyMachine
     linear : LinearFilter
+    sketch : Sketch or None
     levels : tuple of Level
         Each at a higher cost than the last. What none of them answers is answered exactly.
     walking : Walking
@@ -82,6 +114,7 @@ class NearestVectors:
     expansion: Expansion
     machine: engine.EarlyMachine
     linear: LinearFilter
+    sketch: Sketch | None
     levels: tuple[Level, ...]
     walking: Walking
     regions: Regions
@@ -95,6 +128,7 @@ class NearestVectors:
             expansion,
             machine,
             linear or LinearFilter.none(n_features),
+            None,
             (),
             Walking(),
             Regions.one(),
@@ -109,6 +143,7 @@ class NearestVectors:
                 self.levels,
                 self.linear,
                 self.walking,
+                sketch=self.sketch,
                 regions=regions,
                 n_threads=n_threads,
             )
@@ -117,6 +152,10 @@ class NearestVectors:
     def answer_exactly(self, queries: Floats, *, n_threads: int) -> Answers:
         """Answer without the filter, and with all vectors."""
         exact = replace(
-            self, linear=LinearFilter.none(queries.shape[1]), levels=(), regions=Regions.one()
+            self,
+            linear=LinearFilter.none(queries.shape[1]),
+            sketch=None,
+            levels=(),
+            regions=Regions.one(),
         )
         return exact.answer(queries, n_threads=n_threads)
