@@ -168,33 +168,52 @@ class Passage {
         }
     }
 
-    // The same pair by pair, sixteen at a time.
+    // The same pair by pair, sixteen at a time. Where all multiply the same features, these are read once.
     void pairs(const Batch& batch, int begin, int end, bool inner, const float* parameters) {
+        if (inner)
+            pairs<true>(batch, begin, end, parameters);
+        else
+            pairs<false>(batch, begin, end, parameters);
         const int width = f_->local_width(), global_width = f_->global_width();
-        const std::int64_t row = f_->row();
-        for (int e = begin; e < end; e += lanes) {
-            const int m = std::min(lanes, end - e);
-            vfloat z[lanes] = {}, u[lanes] = {}, y[lanes] = {};
-            for (int i = 0; i < m; ++i) {
-                const float* p = parameters + node_[e + i] * row;
-                const float* x = batch.local(first_ + sample_[e + i]);
-                for (int f = 0; f < width; f += lanes) {
-                    const vfloat v = load(x + f);
-                    if (inner) z[i] += v * load(p + f);
-                    u[i] += v * load(p + width + f);
-                }
-            }
-            store(split_.data() + e, sums(z));
-            store(gate_.data() + e, sums(u));
-            for (int o = 0; o < f_->n_outputs; ++o) {
-                for (int i = 0; i < m; ++i) {
-                    const float* p = parameters + node_[e + i] * row + 2 * width + o * global_width;
-                    const float* x = batch.global(first_ + sample_[e + i]);
-                    y[i] = vfloat{};
-                    for (int f = 0; f < global_width; f += lanes) y[i] += load(x + f) * load(p + f);
+        for (int o = f_->quadratic ? 0 : 1; o < f_->n_outputs; ++o)
+            for (int e = begin; e < end; e += lanes) {
+                const int m = std::min(lanes, end - e);
+                vfloat y[lanes];
+                for (int i = 0; i < lanes; ++i) {
+                    const int pair = e + std::min(i, m - 1);
+                    const float* p = parameters + node_[pair] * f_->row() + 2 * width + o * global_width;
+                    const float* x = batch.global(first_ + sample_[pair]);
+                    vfloat total{};
+                    for (int f = 0; f < global_width; f += lanes) total += load(x + f) * load(p + f);
+                    y[i] = total;
                 }
                 store(machine_[o].data() + e, sums(y));
             }
+    }
+
+    template <bool inner>
+    void pairs(const Batch& batch, int begin, int end, const float* parameters) {
+        const int width = f_->local_width();
+        const std::int64_t row = f_->row();
+        for (int e = begin; e < end; e += lanes) {
+            const int m = std::min(lanes, end - e);
+            vfloat z[lanes], u[lanes], y[lanes];
+            for (int i = 0; i < lanes; ++i) {
+                const int pair = e + std::min(i, m - 1);
+                const float* p = parameters + node_[pair] * row;
+                const float* x = batch.local(first_ + sample_[pair]);
+                vfloat at_split{}, at_gate{}, at_machine{};
+                for (int f = 0; f < width; f += lanes) {
+                    const vfloat v = load(x + f);
+                    if constexpr (inner) at_split += v * load(p + f);
+                    at_gate += v * load(p + width + f);
+                    at_machine += v * load(p + 2 * width + f);
+                }
+                z[i] = at_split, u[i] = at_gate, y[i] = at_machine;
+            }
+            if constexpr (inner) store(split_.data() + e, sums(z));
+            store(gate_.data() + e, sums(u));
+            store(machine_[0].data() + e, sums(y));  // of quadratic features, to be overwritten
         }
     }
 
