@@ -2,10 +2,10 @@
 
 Every machine is taught to say what it said, by fewer vectors, on the training points around its
 centre (`distillation.py`). It is tried in several sizes, and one number for the whole cover decides
-which size each machine gets: the smallest one whose misfit lies below it, or all of its support
-vectors where none does. That number is the largest one at which the cover loses no more accuracy
-than it may on points that no small machine has learned from. Machine by machine there are far too
-few such points to tell.
+which size each machine gets: the price of a vector, in units of misfit. The size of the least sum
+of misfit and price is taken; whole, a machine has no misfit and all of its support vectors to pay.
+The price is the highest one at which the cover loses no more accuracy than it may on points that no
+small machine has learned from. Machine by machine there are far too few such points to tell.
 """
 
 from __future__ import annotations
@@ -104,8 +104,11 @@ def _choose(
     decided = model.machines.evaluate(problem, queries, routes, kernel, n_threads=n_threads)
     right = np.tile((winners(decided) == targets)[:, None], len(trials) + 1)
     misfit = np.full((n_machines, len(trials) + 1), np.inf)
+    misfit[:, -1] = 0.0
+    sizes = np.repeat(model.machines.n_support[:, None], len(trials) + 1, axis=1)
     for at, trial in enumerate(trials):
         misfit[trial.numbers, at] = trial.misfit
+        sizes[trial.numbers, at] = trial.machines.n_support
         place = np.full(n_machines, -1, dtype=np.int32)
         place[trial.numbers] = np.arange(len(trial.numbers))
         asked = np.flatnonzero(place[routes] >= 0)
@@ -115,12 +118,9 @@ def _choose(
                 with_vectors, queries[asked], place[routes[asked]], kernel, n_threads=n_threads
             )
             right[asked, at] = winners(decided) == targets[asked]
-    finite = misfit[np.isfinite(misfit)]
-    # Nothing that is small, or nothing to measure by: all stay whole.
-    steps = np.linspace(1, 0, 201) if len(finite) and len(targets) else np.empty(0)
-    for limit in (np.quantile(finite, step) for step in steps):
-        fits = misfit <= limit
-        choice = np.where(fits.any(axis=1), fits.argmax(axis=1), len(trials))
+    # With nothing to measure by, all stay whole.
+    for price in np.geomspace(1.0, 1e-7, 141) if len(targets) else ():
+        choice = (misfit + price * sizes).argmin(axis=1)
         now = right[np.arange(len(routes)), choice[routes]]
         lost = right[:, -1].astype(np.float64) - now
         room = float(lost.std()) / np.sqrt(max(1, len(lost)))
