@@ -62,7 +62,7 @@ class LDKLClassifier(ClassifierMixin, LocalDeepMachine):
         The value of one more feature, in place of a bias; "auto" chooses on held out samples.
     alpha_weights, alpha_splits, alpha_gates : float, default=0.0
         How fast machines, splits and gates decay: their regularisation.
-    sharpness : tuple of float, default=(2.0, 200.0)
+    sharpness : tuple of float, default=(4.0, 300.0)
         Factors of the splits' arguments at the first and the last step; it grows geometrically.
     learning_rate : float, default=0.02
         Of the first step; it falls to zero along a cosine.
@@ -147,7 +147,7 @@ class LDKLClassifier(ClassifierMixin, LocalDeepMachine):
         alpha_weights: float = 0.0,
         alpha_splits: float = 0.0,
         alpha_gates: float = 0.0,
-        sharpness: tuple[float, float] = (2.0, 200.0),
+        sharpness: tuple[float, float] = (4.0, 300.0),
         learning_rate: float = 0.02,
         batch_size: int | Literal["auto"] = "auto",
         max_iter: int | Literal["auto"] = "auto",

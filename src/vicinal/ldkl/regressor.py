@@ -30,7 +30,7 @@ class LDKLRegressor(RegressorMixin, LocalDeepMachine):
     sigma : float, default=1.0
     constant : float or "auto", default=1.0
     alpha_weights, alpha_splits, alpha_gates : float, default=0.0
-    sharpness : tuple of float, default=(2.0, 200.0)
+    sharpness : tuple of float, default=(4.0, 300.0)
     learning_rate : float, default=0.02
     batch_size : int or "auto", default="auto"
     max_iter : int or "auto", default="auto"
@@ -88,7 +88,7 @@ class LDKLRegressor(RegressorMixin, LocalDeepMachine):
         alpha_weights: float = 0.0,
         alpha_splits: float = 0.0,
         alpha_gates: float = 0.0,
-        sharpness: tuple[float, float] = (2.0, 200.0),
+        sharpness: tuple[float, float] = (4.0, 300.0),
         learning_rate: float = 0.02,
         batch_size: int | Literal["auto"] = "auto",
         max_iter: int | Literal["auto"] = "auto",
