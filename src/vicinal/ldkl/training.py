@@ -8,9 +8,9 @@ path of them at the end.
 Tried on CoverType (80/20, depth 11, test accuracy). After 40 epochs: 94.5 % from each of three
 starts with the sharpness from 4 to 300; from 2 to 200 it was 94.8 % from one start and 92.8 % from
 another; 94.2 % from 4 to 1000 and from 4 to 100. After 20 epochs, one start each: 93.7 % from 4
-to 300, 92.6 % from 10; 92.5 % at twice the rate, 93.2 % with half the batch, 93.3 % with a decay of 0.01. Half the
-rate lost a point. Three trees have 94.5 % after 20 epochs, whether they share one loss or not, and
-95.4 % after 40 with one.
+to 300, 92.6 % from 10; 92.5 % at twice the rate, 93.2 % with half the batch, 93.3 % with a decay
+of 0.01. Half the rate lost a point. Three trees have 94.5 % after 20 epochs, whether they share one
+loss or not, and 95.4 % after 40 with one.
 """
 
 from __future__ import annotations
