@@ -15,9 +15,10 @@ Times are of one thread, for all queries at once, in microseconds a query, best 
 ratios are geometric means. `SVC` is `SVC.predict`; `dense` is one float32 BLAS product of queries
 and vectors, then kernel and coefficients, in chunks that suit the cache; `filtered` is the same
 for the queries that our linear filter leaves open, which the rival has even where it answers so
-little that we leave it out. `ours` is `NSVClassifier.predict`, input checks and projection included. Rows of other data sets: one
-machine, default settings (max_disagreement = 0.001), official test sets. `estimator` is SVC, or a
-machine of a tenth as many vectors, for which `SVC` is its own prediction.
+little that we leave it out. `ours` is `NSVClassifier.predict`, input checks and projection
+included. Rows of other data sets: one machine, default settings (max_disagreement = 0.001),
+official test sets. `estimator` is SVC, or a machine of a tenth as many vectors, for which `SVC` is
+its own prediction.
 
 What it must cost
 -----------------
