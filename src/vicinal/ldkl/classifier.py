@@ -11,9 +11,10 @@ from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from vicinal.ldkl.base import LocalDeepMachine, as_samples, depth_for
+from vicinal.ldkl.export_c import classifier_source
 from vicinal.ldkl.forest import unit_frame
 from vicinal.ldkl.training import Samples
 from vicinal.problem import FLOATS, Floats, make_problem
@@ -37,7 +38,8 @@ class LDKLClassifier(ClassifierMixin, LocalDeepMachine):
     set. Trees, gates and machines are learned together, while the splits grow from soft to hard.
 
     Features should vary by about as much as each other, as after
-    :class:`sklearn.preprocessing.StandardScaler`.
+    :class:`sklearn.preprocessing.StandardScaler`. Of a few thousand samples or less, or with few
+    nodes, one start often ends well below another: take ``n_init=8``, which costs little there.
 
     Parameters
     ----------
@@ -72,7 +74,7 @@ class LDKLClassifier(ClassifierMixin, LocalDeepMachine):
         Passes over the data; "auto" takes 40, more if there are few samples.
     n_init : int, default=1
         Starts, of which the best is kept, by the score on held out samples if there are any and
-        otherwise by the loss. Small trees vary most from start to start.
+        otherwise by the loss. Small trees vary most from start to start: for small data take 8.
     early_stopping : bool, default=False
         Whether to hold samples out, to end once their score no longer improves, and to keep the
         best trees.
@@ -336,6 +338,36 @@ class LDKLClassifier(ClassifierMixin, LocalDeepMachine):
         if decisions.ndim == 2:
             return softmax(decisions, axis=1)
         return np.column_stack([expit(-decisions), expit(decisions)])
+
+    def to_c(self, name: str = "ldkl") -> str:
+        """Return C99 source that answers single queries, for devices without Python.
+
+        It allocates nothing and needs no library but the standard one. A scaler before the
+        classifier is not part of it.
+
+        Parameters
+        ----------
+        name : str, default="ldkl"
+            What the names of the functions begin with.
+
+        Returns
+        -------
+        source : str
+            With ``int ldkl_predict(const float *x)``, which returns the position of the label in
+            `classes_`, and ``void ldkl_scores(const float *x, float *scores)``, which writes what
+            `decision_function` returns, but for the rounding of sums in another order.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from vicinal import LDKLClassifier
+        >>> X, y = make_moons(200, noise=0.1, random_state=0)
+        >>> model = LDKLClassifier(3, max_iter=5, random_state=0).fit(X, y)
+        >>> "int moons_predict(const float *x);" in model.to_c("moons")
+        True
+        """
+        check_is_fitted(self, "model_")
+        return classifier_source(self.model_, self.classes_, name)
 
 
 def _n_outputs(classes: NDArray[Any]) -> int:

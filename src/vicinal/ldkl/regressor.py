@@ -7,9 +7,10 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin, _fit_context
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from vicinal.ldkl.base import LocalDeepMachine, as_samples, depth_for
+from vicinal.ldkl.export_c import regressor_source
 from vicinal.ldkl.forest import unit_frame
 from vicinal.ldkl.training import Samples
 from vicinal.problem import FLOATS, Doubles, Floats
@@ -203,6 +204,26 @@ class LDKLRegressor(RegressorMixin, LocalDeepMachine):
         """
         scores = self._scores(X)[:, 0].astype(np.float64)
         return scores * self.target_scale_ + self.target_mean_
+
+    def to_c(self, name: str = "ldkl") -> str:
+        """Return C99 source that answers single queries, for devices without Python.
+
+        It allocates nothing and needs no library but the standard one. A scaler before the
+        regressor is not part of it.
+
+        Parameters
+        ----------
+        name : str, default="ldkl"
+            What the names of the functions begin with.
+
+        Returns
+        -------
+        source : str
+            With ``float ldkl_predict(const float *x)``, which returns what `predict` does, but for
+            rounding.
+        """
+        check_is_fitted(self, "model_")
+        return regressor_source(self.model_, self.target_mean_, self.target_scale_, name)
 
     def _check(
         self, X: ArrayLike, y: ArrayLike, sample_weight: Any, *, reset: bool
