@@ -28,6 +28,8 @@ from vicinal import (
     FaLKSVCCV,
     FastLSVC,
     KernelMachine,
+    LDKLClassifier,
+    LDKLRegressor,
     NSVClassifier,
 )
 from vicinal.io import onnx as vicinal_onnx
@@ -139,6 +141,44 @@ def test_machines_of_few_vectors(name, kernel):
     X, Q, y, _ = split(name)
     for model in (PSKClassifier(9, kernel=kernel, coef0=1.0, max_iter=5), RSVMClassifier(9)):
         assert_same(make_pipeline(StandardScaler(), model).fit(X, y), Q)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"n_trees": 3, "constant": 0.5, "sigma": 2.0},
+        {"compositional": True},
+        {"global_features": "quadratic", "depth": 2},
+        {"depth": 1},
+        {"embedding": "softmax", "depth": 2, "global_features": "quadratic"},
+        {"embedding": "anchors"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["cancer", "wine"])
+def test_trees_of_machines(name, parameters):
+    X, Q, y, _ = split(name)
+    model = LDKLClassifier(**({"depth": 4} | parameters), max_iter=10, random_state=0)
+    assert_same(make_pipeline(StandardScaler(), model).fit(X, y), Q)
+
+
+def test_pruned_trees():
+    X, y, _ = moons()
+    model = LDKLClassifier(5, n_trees=2, max_iter=5, random_state=0).fit(X, y)
+    model.prune(np.median(np.abs(model.model_.forest.gates).max(axis=1)))
+    assert (model.model_.forest.children == -1).any()
+    assert_same(model, X + 0.01)
+
+
+def test_numbers():
+    X = np.random.default_rng(0).uniform(-3, 3, (500, 2))
+    y = 100 * np.sin(X[:, 0]) + 7000
+    model = make_pipeline(StandardScaler(), LDKLRegressor(4, max_iter=20, random_state=0))
+    model.fit(X, y)
+    (predictions,) = session(model).run(None, {"X": X})
+    np.testing.assert_allclose(predictions, model.predict(X), rtol=1e-6)
+    assert "15 gated linear machines" in to_onnx(model).doc_string
 
 
 def test_the_other_estimators():

@@ -7,12 +7,13 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal.io.kinds import SCALERS
+from vicinal.ldkl import LDKLClassifier, LDKLRegressor
 from vicinal.local import KNNSVC
 from vicinal.local.covered import CoveredClassifier
 from vicinal.local.model import LocalModel
@@ -25,6 +26,8 @@ from vicinal.sparse.base import SparseClassifier
 if TYPE_CHECKING:
     import onnx
 
+    from vicinal.io.onnx_graph import Graph
+
 OPSET, IR_VERSION = 17, 8
 
 _MOST_BYTES = 2_000_000_000  # of a file: protocol buffers end at two gigabytes
@@ -35,12 +38,13 @@ def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
 
     The graph has an input ``X`` of doubles, a row for each query, and two outputs: ``label``, what
     `predict` returns, and ``decision``, what `decision_function` returns. Labels are int64, double,
-    bool or string tensors, after the kind of `classes_`.
+    bool or string tensors, after the kind of `classes_`. A regressor has one output instead,
+    ``prediction``.
 
     Parameters
     ----------
     model : FaLKSVC, FastLSVC, FaLKSVCCV, NSVClassifier, PSKClassifier, RSVMClassifier, \
-SKLAClassifier, ReducedSetClassifier or Pipeline
+SKLAClassifier, ReducedSetClassifier, LDKLClassifier, LDKLRegressor or Pipeline
         A local model must have one machine, or be trained with ``routing="centre"``, which needs no
         training set to find the machine for a query. A :class:`sklearn.pipeline.Pipeline` may have
         a ``StandardScaler``, ``MinMaxScaler``, ``MaxAbsScaler`` or ``RobustScaler`` before it, or
@@ -91,25 +95,65 @@ SKLAClassifier, ReducedSetClassifier or Pipeline
         from onnx import helper
     except ImportError as error:
         raise ImportError("to_onnx needs onnx: pip install 'vicinal[onnx]'") from error
-    from vicinal.io import onnx_early as early
     from vicinal.io import onnx_parts as parts
     from vicinal.io.onnx_graph import Graph
 
-    *scalers, classifier = _steps(model)
-    scalers += getattr(classifier, "steps_", ())
-    if isinstance(classifier, NSVClassifier):
-        check_is_fitted(classifier)
-        scalers += classifier._subject.steps
-    _check(scalers, classifier)
-    classes = _label_values(classifier.classes_)
-    n_classes, n_features = len(classes), classifier.n_features_in_
+    *scalers, estimator = _steps(model)
+    scalers += getattr(estimator, "steps_", ())
+    if isinstance(estimator, NSVClassifier):
+        check_is_fitted(estimator)
+        scalers += estimator._subject.steps
+    _check(scalers, estimator)
 
     g = Graph()
     X = "X"
     for scaler in scalers:
         X = parts.scaled(g, scaler, X)
+    answers = (_predict if isinstance(estimator, LDKLRegressor) else _classify)(g, estimator, X)
+
+    n_bytes = sum(constant.ByteSize() for constant in g.constants)
+    if n_bytes > _MOST_BYTES:
+        raise ValueError(
+            f"this model takes {n_bytes:,} bytes, and an ONNX file holds two billion: keep it in"
+            " the format of vicinal.save."
+        )
+
+    def declared(name: str, dtype: DTypeLike, *columns: int) -> onnx.ValueInfoProto:
+        of_onnx = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        return helper.make_tensor_value_info(name, of_onnx, ["N", *columns])
+
+    graph = helper.make_graph(
+        g.nodes,
+        "vicinal",
+        [declared("X", np.float64, estimator.n_features_in_)],
+        [declared(*answer) for answer in answers],
+        initializer=g.constants,
+    )
+    out: onnx.ModelProto = helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="vicinal",
+        producer_version=version("vicinal"),
+        doc_string=_description(estimator),
+    )
+    helper.set_model_props(out, _metadata(estimator))
+    return out
+
+
+def _classify(g: Graph, classifier: Any, X: str) -> list[tuple[Any, ...]]:
+    """Append the answers of a classifier; return name, type and number of columns of each."""
+    from vicinal.io import onnx_early as early
+    from vicinal.io import onnx_parts as parts
+    from vicinal.io.onnx_ldkl import scored
+
+    classes = _label_values(classifier.classes_)
+    n_classes = len(classes)
     if isinstance(classifier, NSVClassifier):
         decisions = [early.decided(g, _one_machine(classifier), X)]
+    elif isinstance(classifier, LDKLClassifier):
+        scores = scored(g, classifier.model_, X)
+        decisions = [scores] if n_classes > 2 else parts.columns(g, scores, 1)
     elif isinstance(classifier, ReducedSetClassifier | SparseClassifier):
         expansion = classifier.expansion_
         outputs = parts.expanded(g, expansion, X)
@@ -127,35 +171,19 @@ SKLAClassifier, ReducedSetClassifier or Pipeline
     else:
         codes = parts.winners(g, "decision", n_classes)
     g("Gather", classes, codes, output="label")
-
-    n_bytes = sum(constant.ByteSize() for constant in g.constants)
-    if n_bytes > _MOST_BYTES:
-        raise ValueError(
-            f"this model takes {n_bytes:,} bytes, and an ONNX file holds two billion: keep it in"
-            " the format of vicinal.save."
-        )
-    double, label = map(helper.np_dtype_to_tensor_dtype, (np.dtype(np.float64), classes.dtype))
     columns = [n_classes] if n_classes > 2 else []
-    graph = helper.make_graph(
-        g.nodes,
-        "vicinal",
-        [helper.make_tensor_value_info("X", double, ["N", n_features])],
-        [
-            helper.make_tensor_value_info("label", label, ["N"]),
-            helper.make_tensor_value_info("decision", double, ["N", *columns]),
-        ],
-        initializer=g.constants,
-    )
-    out: onnx.ModelProto = helper.make_model(
-        graph,
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
-        producer_name="vicinal",
-        producer_version=version("vicinal"),
-        doc_string=_description(classifier),
-    )
-    helper.set_model_props(out, _metadata(classifier))
-    return out
+    return [("label", classes.dtype), ("decision", np.float64, *columns)]
+
+
+def _predict(g: Graph, regressor: LDKLRegressor, X: str) -> list[tuple[Any, ...]]:
+    """Append the answer of a regressor; return its name and type."""
+    from vicinal.io import onnx_parts as parts
+    from vicinal.io.onnx_ldkl import scored
+
+    (score,) = parts.columns(g, scored(g, regressor.model_, X), 1)
+    scaled = g("Mul", score, np.float64(regressor.target_scale_))
+    g("Add", scaled, np.float64(regressor.target_mean_), output="prediction")
+    return [("prediction", np.float64)]
 
 
 def _steps(model: Any) -> list[Any]:
@@ -186,11 +214,15 @@ def _check(scalers: list[Any], classifier: Any) -> None:
     if isinstance(classifier, ReducedSetClassifier | SparseClassifier):
         check_is_fitted(classifier, "expansion_")
         return
+    if isinstance(classifier, LDKLClassifier | LDKLRegressor):
+        check_is_fitted(classifier, "model_")
+        return
     if not isinstance(classifier, CoveredClassifier):
         raise ValueError(
             "to_onnx takes a FaLKSVC, FastLSVC, FaLKSVCCV, NSVClassifier, PSKClassifier,"
-            " RSVMClassifier, SKLAClassifier or ReducedSetClassifier, or a Pipeline that ends in"
-            f" one; got a {type(classifier).__qualname__}."
+            " RSVMClassifier, SKLAClassifier, ReducedSetClassifier, LDKLClassifier or"
+            " LDKLRegressor, or a Pipeline that ends in one; got a"
+            f" {type(classifier).__qualname__}."
         )
     check_is_fitted(classifier, "models_")
     if not all(map(_knows_the_way, classifier.models_)):
@@ -231,11 +263,16 @@ def _label_values(classes: NDArray[Any]) -> NDArray[Any]:
 def _description(classifier: Any) -> str:
     if isinstance(classifier, NSVClassifier):
         what = f"the exact machine of {classifier.n_support_:,} vectors"
+    elif isinstance(classifier, LDKLClassifier | LDKLRegressor):
+        machines = len(classifier.model_.forest.gates)
+        what = f"{machines:,} gated linear machine{'s' if machines > 1 else ''}"
     elif isinstance(classifier, ReducedSetClassifier | SparseClassifier):
         what = f"a kernel machine of {classifier.n_vectors_:,} vectors"
     else:
         machines = classifier.n_machines_
         what = f"{machines:,} local support vector machine{'s' if machines > 1 else ''}"
+    if isinstance(classifier, LDKLRegressor):
+        return f"LDKLRegressor of vicinal: {what}. X: queries, one a row. prediction: of each."
     return (
         f"{type(classifier).__name__} of vicinal: {what} for {len(classifier.classes_)} classes."
         " X: queries, one a row. label: the class of each. decision: positive for the second of two"

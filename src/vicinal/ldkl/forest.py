@@ -92,6 +92,15 @@ class Forest:
             below[k] = 1 + node + below[self.children[k]].max()
         return float(below[self.roots].sum())
 
+    @property
+    def depth(self) -> int:
+        """Number of nodes on the longest path of a tree."""
+        below = np.zeros(self.n_nodes + 1, dtype=np.int64)  # the last is the child -1
+        below[: self.n_nodes] = 1
+        for k in reversed(range(self.n_inner)):
+            below[k] = 1 + below[self.children[k]].max()
+        return int(below[self.roots].max())
+
     @cached_property
     def _packed(self) -> engine.LocalForest:
         return engine.LocalForest(
