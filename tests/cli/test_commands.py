@@ -106,6 +106,7 @@ def test_every_model_trains_predicts_and_tells_of_itself(vicinal, name):
         "rsvm": few,
         "skla": (*few, "max_iter=2"),
         "reduced-set": ("n_vectors=150", "estimator__gamma=100"),
+        "ldkl": ("n_trees=4",),
     }
     chosen = special.get(name, ("n_neighbors=20",))
     settings = [part for setting in chosen for part in ("--set", setting)]
@@ -126,6 +127,15 @@ def test_every_model_trains_predicts_and_tells_of_itself(vicinal, name):
     assert found["bytes"] == Path("m").stat().st_size
     assert sum(array["bytes"] for array in found["arrays"]) < found["bytes"]
     assert MODELS[name] in vicinal("info", "m").text
+
+
+def test_trees_of_machines(vicinal):
+    done = vicinal("train", "train.svm", "-o", "m", "--model", "ldkl", "--set", "depth=5", "--json")
+    assert done.json["cost"] == vicinal("info", "m", "--json").json["cost"] == 14
+    assert "dot products a query" in vicinal("info", "m").text
+    pytest.importorskip("matplotlib")
+    assert vicinal("report", "m", "test.svm").code == 0
+    assert "dot products for a query" in Path("report.html").read_text(encoding="utf-8")
 
 
 def test_nearest_support_vectors(vicinal):

@@ -19,6 +19,7 @@ MODELS = {
     "rsvm": "RSVMClassifier",
     "skla": "SKLAClassifier",
     "reduced-set": "ReducedSetClassifier",
+    "ldkl": "LDKLClassifier",
 }
 """The names of estimators, and their classes in `vicinal`."""
 

@@ -135,6 +135,9 @@ def _describe(page: Page, model: Any, last: Any) -> None:
         facts[f"support vectors{of_all}"] = int(np.sum(last.n_support_))
     if hasattr(last, "n_vectors_"):
         facts["vectors"] = last.n_vectors_
+    if hasattr(last, "cost_"):
+        facts["machines"] = len(last.model_.forest.gates)
+        facts["dot products for a query"] = last.cost_
     for name, value in getattr(last, "best_params_", {}).items():
         facts[f"chosen {name}"] = value
     if hasattr(last, "best_score_"):

@@ -147,6 +147,7 @@ def _fit(pipeline: Any, file: Any) -> dict[str, Any]:
         "machines": getattr(estimator, "n_machines_", None),
         "unanimous": getattr(estimator, "n_unanimous_", None),
         "support_vectors": n_support_vectors(estimator),
+        "cost": getattr(estimator, "cost_", None),
         "seconds": {
             "reading": reading,
             **{name: step["seconds"] for name, step in steps.items() if "seconds" in step},
@@ -217,6 +218,7 @@ def _show_fit(report: dict[str, Any]) -> None:
             "machines": report["machines"],
             "of one class": report["unanimous"],
             "support vectors": report["support_vectors"],
+            "dot products a query": report["cost"],
             **{
                 f"{'all of the fit' if name == 'fit' else name}, s": seconds
                 for name, seconds in report["seconds"].items()

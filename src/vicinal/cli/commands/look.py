@@ -38,6 +38,7 @@ def info(model: ModelArgument, json: options.JsonOption = False) -> None:
         "classes": getattr(estimator, "classes_", None),
         "machines": getattr(estimator, "n_machines_", None),
         "support_vectors": n_support_vectors(estimator),
+        "cost": getattr(estimator, "cost_", None),
         "calibration": getattr(estimator, "calibration_", None),
         "format_version": file.format_version,
         "library_version": file.library_version,
@@ -56,6 +57,7 @@ def info(model: ModelArgument, json: options.JsonOption = False) -> None:
             "classes": None if classes is None else ", ".join(map(str, classes.tolist())),
             "machines": result["machines"],
             "support vectors": result["support_vectors"],
+            "dot products a query": result["cost"],
             "written by": f"vicinal {file.library_version}, format {file.format_version}",
             "size": show.size(file.n_bytes),
         }
