@@ -10,6 +10,8 @@ import pytest
 from tests.ldkl.forests import FORMS, random_forest
 from tests.reference import ldkl as reference
 
+from vicinal.ldkl.forest import LDKLModel, unit_frame
+
 every_form = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 
 
@@ -70,3 +72,23 @@ def test_children_that_lead_back_are_refused():
     children[1, 0] = 0
     with pytest.raises(ValueError, match="precedes its parent"):
         replace(forest, children=children).score(queries_for(forest))
+
+
+def test_standardised_features_are_not_moved():
+    X = np.random.default_rng(0).normal(size=(500, 3))
+    assert unit_frame(X).is_identity
+    assert not unit_frame(X + 5).is_identity
+    assert not unit_frame(3 * X).is_identity
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_queries_where_single_precision_ends(dtype):
+    forest = random_forest(3)
+    model = LDKLModel(unit_frame(queries_for(forest, 500)), forest)
+    assert model.frame.is_identity
+    far = np.array([[3e38, 3e38, 3e38], [1, -3e38, 3e38], [0, 1, 2]], dtype=dtype)
+    if dtype == np.float64:
+        far[0, 0] = 1e300
+    scores = model.score(far)
+    assert np.isfinite(scores).all()
+    np.testing.assert_array_equal(scores, forest.score(model.frame.apply(far)))
