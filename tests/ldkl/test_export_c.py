@@ -10,6 +10,14 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    RobustScaler,
+    StandardScaler,
+)
 from tests.ldkl.forests import FORMS, random_forest
 
 from vicinal import LDKLClassifier, LDKLRegressor
@@ -101,7 +109,7 @@ def test_classifiers(n_classes, parameters, offset, compiled):
 
 
 @needs_a_compiler
-@pytest.mark.parametrize("unit", [1.0, 1e-3, 1e30])
+@pytest.mark.parametrize("unit", [1.0, 1e-3, 1e30, 1e-39])
 def test_units_of_the_features(unit, compiled):
     X, y = make_moons(300, noise=0.1, random_state=0)
     X *= unit
@@ -119,6 +127,31 @@ def test_origins_that_single_precision_does_not_hold(compiled):
     X = np.random.default_rng(0).normal(size=(100, 2)).astype(np.float32)
     _, scores = compiled(classifier_source(model, np.arange(2), "ldkl"), 1)
     np.testing.assert_allclose(scores(X), model.score(X), rtol=1e-4, atol=1e-4)
+
+
+@needs_a_compiler
+@pytest.mark.parametrize(
+    "scaler",
+    [
+        StandardScaler(),
+        StandardScaler(with_mean=False),
+        StandardScaler(with_std=False),
+        MinMaxScaler((-1, 3)),
+        MaxAbsScaler(),
+        RobustScaler(),
+        RobustScaler(with_centering=False, with_scaling=False),
+        make_pipeline(MinMaxScaler(), "passthrough", StandardScaler()),
+    ],
+    ids=str,
+)
+def test_scalers(scaler, compiled):
+    X, y = make_moons(300, noise=0.1, random_state=0)
+    X = (X * [3.0, 0.01] + [5.0, -0.2]).astype(np.float32).astype(np.float64)
+    model = make_pipeline(scaler, LDKLClassifier(4, max_iter=20, random_state=0)).fit(X, y)
+    predict, scores = compiled(model[-1].to_c(scaler=model[:-1]), 1)
+    decisions = model.decision_function(X)
+    np.testing.assert_allclose(scores(X)[:, 0], decisions, rtol=1e-3, atol=1e-3)
+    np.testing.assert_array_equal(predict(X), decisions > 0)
 
 
 @needs_a_compiler
@@ -158,5 +191,11 @@ def test_what_is_no_c():
     X, y = make_moons(100, random_state=0)
     with pytest.raises(ValueError, match="name of a function, got '2nd'"):
         LDKLClassifier(2, max_iter=1).fit(X, y).to_c("2nd")
+    for scaler, message in [
+        (Normalizer(), "got a Normalizer"),
+        (MinMaxScaler(clip=True).fit(X), "has clip=True"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            LDKLClassifier(2, max_iter=1).fit(X, y).to_c(scaler=scaler)
     with pytest.raises(ValueError, match="embedding='tree'"):
         LDKLClassifier(2, max_iter=1, embedding="softmax").fit(X, y).to_c()

@@ -339,16 +339,19 @@ class LDKLClassifier(ClassifierMixin, LocalDeepMachine):
             return softmax(decisions, axis=1)
         return np.column_stack([expit(-decisions), expit(decisions)])
 
-    def to_c(self, name: str = "ldkl") -> str:
+    def to_c(self, name: str = "ldkl", *, scaler: Any = None) -> str:
         """Return C99 source that answers single queries, for devices without Python.
 
-        It allocates nothing and needs no library but the standard one. A scaler before the
-        classifier is not part of it.
+        It allocates nothing and needs no library but the standard one.
 
         Parameters
         ----------
         name : str, default="ldkl"
             What the names of the functions begin with.
+        scaler : transformer, default=None
+            What scaled the features before the classifier: a fitted ``StandardScaler``,
+            ``MinMaxScaler``, ``MaxAbsScaler`` or ``RobustScaler``, or a Pipeline of them. The
+            functions then take queries as they were before it.
 
         Returns
         -------
@@ -367,7 +370,7 @@ class LDKLClassifier(ClassifierMixin, LocalDeepMachine):
         True
         """
         check_is_fitted(self, "model_")
-        return classifier_source(self.model_, self.classes_, name)
+        return classifier_source(self.model_, self.classes_, name, scaler)
 
 
 def _n_outputs(classes: NDArray[Any]) -> int:

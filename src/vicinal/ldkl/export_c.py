@@ -17,9 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicinal.ldkl.forest import Forest, LDKLModel
+from vicinal.ldkl.units import origin_and_factor
 from vicinal.problem import FAR, Floats
 
 _NUMBERS_A_LINE = 8
+
+_LARGE = 1e30
+"""Single precision holds this, and its inverse."""
 
 _SOURCE = Template("""\
 /* $title
@@ -44,8 +48,12 @@ enum {
     INNER_WIDTH = LEAF_WIDTH + N_LOCAL
 };
 
+/* A feature's number as the trees take it is (x - origin) * factor. */
 static const $real origin[N_FEATURES] = {
 $origin};
+
+static const $real factor[N_FEATURES] = {
+$factor};
 
 /* Gate and machines of each node, and the split of inner nodes, which come first. */
 static const float nodes[] = {
@@ -80,7 +88,7 @@ void ${name}_scores(const float *x, float *scores)
     const float *leaves = nodes + N_INNER * (int32_t)INNER_WIDTH;
     float point[N_LOCAL];
     for (int i = 0; i < N_FEATURES; ++i) {
-        const $real moved = (x[i] - origin[i]) * $factor;
+        const $real moved = (x[i] - origin[i]) * factor[i];
         point[i] = moved > $far ? $far : moved < -$far ? -$far : (float)moved;
     }
     point[N_FEATURES] = $constant;
@@ -143,7 +151,9 @@ float ${name}_predict(const float *x)
 """)
 
 
-def classifier_source(model: LDKLModel, classes: NDArray[Any], name: str) -> str:
+def classifier_source(
+    model: LDKLModel, classes: NDArray[Any], name: str, scaler: Any = None
+) -> str:
     """Return C functions that score a query and find the position of its class."""
     n_outputs = 1 if len(classes) == 2 else len(classes)
     meaning = f"{n_outputs} numbers; the largest decides"
@@ -152,6 +162,7 @@ def classifier_source(model: LDKLModel, classes: NDArray[Any], name: str) -> str
     return _source(
         model,
         name,
+        scaler,
         "Local deep kernel learning: a classifier written by vicinal.",
         [
             f"   {name}_predict returns the number of the class:",
@@ -163,11 +174,14 @@ def classifier_source(model: LDKLModel, classes: NDArray[Any], name: str) -> str
     )
 
 
-def regressor_source(model: LDKLModel, mean: float, scale: float, name: str) -> str:
+def regressor_source(
+    model: LDKLModel, mean: float, scale: float, name: str, scaler: Any = None
+) -> str:
     """Return C functions that score a query and predict its number."""
     return _source(
         model,
         name,
+        scaler,
         "Local deep kernel learning: a regressor written by vicinal.",
         [
             f"   {name}_predict returns the prediction.",
@@ -179,7 +193,13 @@ def regressor_source(model: LDKLModel, mean: float, scale: float, name: str) -> 
 
 
 def _source(
-    model: LDKLModel, name: str, title: str, text: list[str], answer: str, predict: str
+    model: LDKLModel,
+    name: str,
+    scaler: Any,
+    title: str,
+    text: list[str],
+    answer: str,
+    predict: str,
 ) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", name):
         raise ValueError(f"name must be what C takes for the name of a function, got {name!r}.")
@@ -187,8 +207,9 @@ def _source(
     if not isinstance(forest, Forest):
         raise ValueError("Only trees become C: use embedding='tree'.")
     form = forest.form
-    factor = 1.0 / frame.scale
-    single = np.float32(factor) == factor and np.array_equal(frame.offset, np.float32(frame.offset))
+    origin, factor = origin_and_factor(frame, scaler)
+    # In single precision an origin loses what a query of large numbers has lost already.
+    single = ((abs(factor) > 1 / _LARGE) & (abs(factor) < _LARGE) & (abs(origin) < _LARGE)).all()
     number = _float if single else repr
     n_features = forest.n_features
     return _SOURCE.substitute(
@@ -204,13 +225,13 @@ def _source(
         n_inner=forest.n_inner,
         real="float" if single else "double",
         integer="int16_t" if forest.n_nodes < 2**15 else "int32_t",
-        origin=_lines(map(number, frame.offset.tolist())),
+        origin=_lines(map(number, origin.tolist())),
+        factor=_lines(map(number, factor.tolist())),
         nodes=_lines(map(_float, _in_reading_order(forest))),
         # An array of nothing is no C; what stands here is never read.
         children=_lines(f"{{{a}, {b}}}" for a, b in forest.children.tolist() or [(-1, -1)]),
         roots=_lines(map(str, forest.roots.tolist())),
         machine=_QUADRATIC if form.quadratic else _LINEAR,
-        factor=number(factor),
         far=_float(np.float32(FAR)),
         constant=_float(np.float32(form.constant)),
         sigma=_float(np.float32(form.sigma)),

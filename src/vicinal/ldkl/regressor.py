@@ -205,16 +205,19 @@ class LDKLRegressor(RegressorMixin, LocalDeepMachine):
         scores = self._scores(X)[:, 0].astype(np.float64)
         return scores * self.target_scale_ + self.target_mean_
 
-    def to_c(self, name: str = "ldkl") -> str:
+    def to_c(self, name: str = "ldkl", *, scaler: Any = None) -> str:
         """Return C99 source that answers single queries, for devices without Python.
 
-        It allocates nothing and needs no library but the standard one. A scaler before the
-        regressor is not part of it.
+        It allocates nothing and needs no library but the standard one.
 
         Parameters
         ----------
         name : str, default="ldkl"
             What the names of the functions begin with.
+        scaler : transformer, default=None
+            What scaled the features before the regressor: a fitted ``StandardScaler``,
+            ``MinMaxScaler``, ``MaxAbsScaler`` or ``RobustScaler``, or a Pipeline of them. The
+            functions then take queries as they were before it.
 
         Returns
         -------
@@ -223,7 +226,7 @@ class LDKLRegressor(RegressorMixin, LocalDeepMachine):
             rounding.
         """
         check_is_fitted(self, "model_")
-        return regressor_source(self.model_, self.target_mean_, self.target_scale_, name)
+        return regressor_source(self.model_, self.target_mean_, self.target_scale_, name, scaler)
 
     def _check(
         self, X: ArrayLike, y: ArrayLike, sample_weight: Any, *, reset: bool
