@@ -133,6 +133,12 @@ def test_trees_of_machines(vicinal):
     done = vicinal("train", "train.svm", "-o", "m", "--model", "ldkl", "--set", "depth=5", "--json")
     assert done.json["cost"] == vicinal("info", "m", "--json").json["cost"] == 14
     assert "dot products a query" in vicinal("info", "m").text
+    done = vicinal("convert", "m", "1-tree.c", "--json")
+    assert done.json["functions"] == "m_1_tree_*"
+    source = Path("1-tree.c").read_text(encoding="ascii")
+    assert source == library.load("m")[-1].to_c("m_1_tree", scaler=library.load("m")[0])
+    vicinal("train", "train.svm", "-o", "machines")
+    assert "only ldkl becomes C" in vicinal("convert", "machines", "m.c").stderr
     pytest.importorskip("matplotlib")
     assert vicinal("report", "m", "test.svm").code == 0
     assert "dot products for a query" in Path("report.html").read_text(encoding="utf-8")
