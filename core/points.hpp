@@ -111,11 +111,13 @@ inline void squared_distances(const float* const* x, const float* block, int d, 
 }
 
 inline void dot_products(const float* const* x, const float* block, int d, vfloat* out) {
-    for (int r = 0; r < rows_at_once; ++r) out[r] = vfloat{};
+    // In registers: `out` may be where x is, for all that the compiler knows.
+    vfloat sums[rows_at_once] = {};
     for (int f = 0; f < d; ++f) {
         const vfloat a = load(block + f * lanes);
-        for (int r = 0; r < rows_at_once; ++r) out[r] += a * x[r][f];
+        for (int r = 0; r < rows_at_once; ++r) sums[r] += a * x[r][f];
     }
+    for (int r = 0; r < rows_at_once; ++r) out[r] = sums[r];
 }
 
 inline vfloat dot_products(const float* x, const float* block, int d) {

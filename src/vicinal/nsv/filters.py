@@ -18,7 +18,7 @@ from vicinal.problem import Codes, Floats
 FILTERED, SKETCHED = 0.25, 0.5
 """The part of the changes that each may make; walks make fewer than they are allowed."""
 
-LEAST = 1 / 3
+LEAST = 0.15
 """Scores that answer a smaller share of the queries are not used: to save so little is not worth
 the risk that queries come which are unlike those that the scores were learnt from."""
 
