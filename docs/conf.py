@@ -41,7 +41,7 @@ numpydoc_show_class_members = False  # the template lists them
 def quote_names(*event: Any) -> None:
     """Turn the `(n_machines_,)` of a docstring's types into code: reST takes it for a link."""
     lines = event[-1]
-    lines[:] = [re.sub(r"\((\w+_)([,)])", r"(`\1`\2", line) for line in lines]
+    lines[:] = [re.sub(r"(\(|, )(\w+_)([,)])", r"\1`\2`\3", line) for line in lines]
 
 
 def setup(app: Any) -> None:
