@@ -96,13 +96,45 @@ void walk(const EarlyMachine& early, const Rows& rows, Embedding embedding, cons
     std::vector<std::int32_t> labels(n), touched(n), regions(n);
     const Answers answers{decisions.data(), labels.data(), touched.data()};
     const int short_walk = std::min(n_steps, 1);
-    early.answer(rows, {}, {{embedding, n_axes, limits.data(), short_walk}}, nullptr, walking, answers, team);
+    early.answer(rows, {}, nullptr, {{embedding, n_axes, limits.data(), short_walk}}, nullptr, walking,
+                 answers, team);
     for (int q = 0; q < n; ++q) assert(labels[q] == winners[q] && touched[q] == m);
     std::fill_n(limits.begin(), c * (short_walk + 1), -2 * infinity);
     for (int q = 0; q < n; ++q) regions[q] = q % 2;
-    early.answer(rows, {}, {{embedding, n_axes, limits.data(), short_walk}}, regions.data(), walking, answers,
-                 team);
+    early.answer(rows, {}, nullptr, {{embedding, n_axes, limits.data(), short_walk}}, regions.data(), walking,
+                 answers, team);
     for (int q = 0; q < n; ++q) assert(q % 2 ? labels[q] == winners[q] && touched[q] == m : touched[q] == 0);
+}
+
+// A sketch whose landmarks are the first vectors, and whose axes are those of the machine.
+void sketch(const Machine& machine, const EarlyMachine& early, const Rows& rows) {
+    const int n = static_cast<int>(rows.n), c = machine.c, e = machine.n_axes, n_scores = c == 2 ? 1 : c;
+    const int n_landmarks = static_cast<int>(std::min<std::int64_t>(machine.m(), 19));
+    std::vector<float> landmarks(machine.vectors.begin(), machine.vectors.begin() + n_landmarks * machine.d);
+    landmarks.resize(static_cast<std::size_t>(n_landmarks) * e, 0.25f);
+    const std::vector<float> linear(n_scores * e, 0.5f), weights(n_scores * n_landmarks, 0.125f);
+    std::vector<float> bias;
+    for (int a = 0; a < n_scores; ++a) bias.push_back(static_cast<float>(a));
+    std::vector<double> decisions(n * c);
+    std::vector<std::int32_t> labels(n), touched(n);
+    Team team(2);
+    for (const float limit : {-2 * infinity, infinity}) {
+        const std::vector<float> thresholds(c, limit);
+        const Sketch all({{machine.axes.data(), e, machine.d},
+                          {landmarks.data(), n_landmarks, e},
+                          {linear.data(), n_scores, e},
+                          {weights.data(), n_scores, n_landmarks},
+                          bias.data(),
+                          thresholds.data()},
+                         machine.kernel);
+        early.answer(rows, {}, &all, {}, nullptr, {}, {decisions.data(), labels.data(), touched.data()},
+                     team);
+        for (int q = 0; q < n; ++q) {
+            assert(touched[q] == (limit > 0 ? machine.m() : 0));
+            // Scores differ by their biases alone: the last class leads.
+            if (limit < 0 && c > 2) assert(labels[q] == c - 1);
+        }
+    }
 }
 
 void check(Random& random, const Machine& machine) {
@@ -127,6 +159,7 @@ void check(Random& random, const Machine& machine) {
             for (const bool balanced : {false, true})
                 for (const auto e : {Embedding::pca, Embedding::kernel_pca, Embedding::index})
                     walk(early, rows, e, {corrected, weighted, balanced}, winners, leanings);
+    sketch(machine, early, rows);
 }
 
 }  // namespace
